@@ -22,6 +22,13 @@ export type { LogEntry, LogWriter } from './http/observability/logger.ts';
 export type { Handler } from './http/server/request-handler.ts';
 export type { AdminArea } from './resources/definition/admin-area.ts';
 export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/definition/panel.ts';
+export type {
+  ActionContext,
+  ActionOperations,
+  ActionRecord,
+  CustomAction,
+} from './resources/definition/custom-action.ts';
+export { ActionMessage as Message } from './resources/definition/custom-action.ts';
 export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
 export type { Roles } from './resources/definition/roles.ts';
 export { StartError } from './errors.ts';

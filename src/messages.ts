@@ -193,6 +193,7 @@ const ENGLISH = {
   requiredReadonly: 'is required but read-only, so clients cannot create records',
   readonly: 'is read-only',
   notInBulk: 'can be set for only one record at a time',
+  tooLargeTogether: 'The selected records are too large together. Select fewer records.',
   notReplaceable: 'has no text of which a part can be replaced',
   longerThan: 'would get longer than {max} characters',
   otherName: 'differs from {name}, which is another name of the same field',

@@ -1,4 +1,5 @@
 // Checked by `npm run typecheck`: registries that the types accept, and errors that they find.
+import { Message, type CustomAction } from '../src/index.ts';
 import { message, user } from '../src/resources/registry.ts';
 import type { Registry, Resource, Row } from '../src/resources/definition/resource.ts';
 
@@ -19,6 +20,23 @@ export const fallback = { model: 'a', columns: { x: { type: 'text', default: 1 }
 export const choices = { model: 'a', columns: { x: { type: 'integer', choices: ['x'] } } } satisfies Resource;
 // @ts-expect-error choices of another type
 export const marks = { model: 'a', columns: { x: { type: 'text', choices: [1] } } } satisfies Resource;
+
+const run: CustomAction['run'] = async ({ records, operations, values: { text: given } }) => {
+  for (const { id } of records) await operations.update('a', Number(id), { x: given });
+  if (records.length === 0) throw new Message('must not be empty', 'text');
+};
+const close = {
+  name: 'close',
+  title: 'Close',
+  on: ['record'],
+  fields: { text: { type: 'text' } },
+  run,
+} as const;
+export const actions = { model: 'a', columns: {}, admin: { actions: [close] } } satisfies Resource;
+// @ts-expect-error a misspelled key of an action
+export const asked = { ...close, confrm: 'Sure?' } satisfies CustomAction;
+// @ts-expect-error a place that no action can have
+export const placed = { ...close, on: ['page'] } satisfies CustomAction;
 
 const owner = [{ model: 'a', columns: { x: { type: 'string' } }, owner: 'y' }] satisfies Resource[];
 // @ts-expect-error the owner is not a column

@@ -84,7 +84,9 @@ function contextOf(
 function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
   // These pages have no GET, so the login leads back to the page above.
-  const page = path.replace(/-\/(logout|sessions|zone|bulk)\/?$/, '');
+  const page = path
+    .replace(/-\/(logout|sessions|zone|bulk)\/?$/, '')
+    .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
   const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
   const sent = /-\/(logout|account)\/?$/.exec(path)?.[1];

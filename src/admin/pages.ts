@@ -5,11 +5,13 @@ import type { AdminAction } from '../resources/definition/resource.ts';
 import { userAccess } from './session/access-page.ts';
 import { chooseTimeZone, endOtherSessions, ownAccount } from './session/account-page.ts';
 import { runAction, showAction, type Action } from './session/action.ts';
+import { actOnRecord } from './actions/custom-actions.ts';
 import { confirmDelete, showDelete } from './actions/delete.ts';
 import { exportList, type ExportFormat } from './actions/export.ts';
 import { runSelectionAction } from './actions/selection-actions.ts';
 import { undo } from './actions/undo.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
+import { recordActions } from '../resources/access/admin-view.ts';
 import type { AdminContext, RecordContext, ResourceContext } from './web/admin-context.ts';
 import type { Form } from './web/form-data.ts';
 import { showChange, showHistory } from './history/history-page.ts';
@@ -102,6 +104,11 @@ export const RECORD_PAGES = {
   record: {
     show: (context) => (isHistory(context) ? showChange(context) : showRecord(context)),
     change: saveRecord,
+  },
+  action: {
+    isAllowed: ({ resource }) => recordActions(resource).length > 0,
+    show: (context) => actOnRecord(context),
+    change: actOnRecord,
   },
   delete: { isAllowed: may('delete'), show: showDelete, change: confirmDelete },
   history: { isAllowed: allows('history'), show: showHistory },

@@ -43,6 +43,7 @@ const service = useService(resources, { minPassword: 1 }, async () => {
   await service.addUser('other', { admin: true });
   other = await logIn(service, 'other');
   await service.sql`insert into note (message) values ('kept 1'), ('kept 2')`;
+  await service.sql`insert into land (code, name) values ('x', 'Land')`;
 });
 
 /** A form that changes something when it is sent next. */
@@ -102,6 +103,10 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
     path: '/admin/land/-/add/',
     fields: { id: `l${await note()}`, name: 'Land', capital: '' },
   }),
+  action: async (browser) => {
+    const path = '/admin/land/x/action/';
+    return { path, fields: hiddenFields(await browser.get(`${path}?name=shout`), 'record') };
+  },
   bulk: async (browser) => {
     const path = '/admin/note/-/bulk/';
     const page = await browser.post(path, { _action: 'delete', _state: '', _id: await note() });
@@ -234,14 +239,14 @@ describe('a GET changes nothing', () => {
   const PATHS = [
     '/admin/', '/admin/-/login/', '/admin/-/account/', '/admin/-/keys/', '/admin/vitrine_history/', '/admin/vitrine_history/1/',
     '/admin/note/', '/admin/note/?_columns=message', '/admin/note/-/filter/?_has.message=x', '/admin/note/-/add/',
-    '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv',
+    '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv', '/admin/note/-/export.shown.csv', '/admin/note/-/export.shown.excel.csv',
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
-    '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
+    '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/land/x/action/?name=shout', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
     '/admin/-/tokens/', '/admin/user/1/access/', '/admin/-/set-password/?link=x',
     '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/user/1/second-factor/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/zone/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
-    '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
+    '/admin/note/1/delete/?_confirm=1', '/admin/land/x/action/?name=shout&_action=shout&_value=1&_confirm=1&_expected=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
     '/admin/user/1/access/?_sessions=end', '/admin/-/tokens/?_revoke=1&label=x',
   ]; // prettier-ignore
 

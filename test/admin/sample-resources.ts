@@ -40,7 +40,19 @@ export const land = {
   model: 'land',
   primaryKey: { type: 'string', column: 'code' },
   columns: { name: { type: 'string' }, capital: { type: 'string', null: true } },
-  admin: { title: 'Lands' },
+  admin: {
+    title: 'Lands',
+    actions: [
+      {
+        name: 'shout',
+        title: 'Shout',
+        on: ['record'],
+        run: async ({ records: [record], operations }) => {
+          await operations.update('land', String(record?.['id']), { name: `${String(record?.['name'])}!` });
+        },
+      },
+    ],
+  },
 } satisfies Resource;
 
 export const resources: readonly Resource[] = [...shipped, thing, land];

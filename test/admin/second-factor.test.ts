@@ -1,6 +1,6 @@
 // Second factors: set-up, logins, confirmations, removal, and the API's refusal of the password.
 import assert from 'node:assert/strict';
-import { createVitrine, type Resource } from '../../src/index.ts';
+import { createVitrine, type CustomAction, type Resource } from '../../src/index.ts';
 import { fromNewAddress, assertUnauthorized, stopClock } from '../http/expect.ts';
 import { basic, eventually, startBeside, startService, useService } from '../support.ts';
 import {
@@ -40,8 +40,11 @@ const SESSION = 'admin-session';
 /** Its deletion deletes its users. */
 const team: Resource = { model: 'team', columns: { name: { type: 'string' } } };
 const teamOfUser = { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' } as const;
+const greet: CustomAction = { name: 'greet', title: 'Greet', on: ['list'], run: () => 'Hello.' };
 const withTeams = resources.map((one) =>
-  one.model === 'user' ? { ...one, columns: { ...one.columns, team: teamOfUser } } : one,
+  one.model === 'user'
+    ? { ...one, columns: { ...one.columns, team: teamOfUser }, admin: { ...one.admin, actions: [greet] } }
+    : one,
 );
 
 const service = useService([...withTeams, team], { trustProxy: 1 }, async () => {
@@ -438,6 +441,7 @@ describe('a code is asked for again after 15 minutes', () => {
       return confirmBulk(browser, 'note', { _action: 'delete', _id: String(row?.['id']) }, code);
     }],
     ['a column of several users', (browser, id, code) => confirmBulk(browser, 'user', { _action: 'set', _id: String(id), _column: 'email', email: 'y' }, code)],
+    ['an action on users', async (browser, id, code) => confirmBulk(browser, 'user', { _action: 'do.greet', _id: String(id) }, { _current: `pw-admin${count}`, ...code })],
     ['an import of users', async (browser, id, code) => confirmImport(browser, '/admin/user/-/import/', await uploadFile(browser, '/admin/user/-/import/', `id,email\n${id},z\n`), code)],
   ]; // prettier-ignore
   for (const [what, run] of guarded)

@@ -34,6 +34,13 @@ async function setColumn(page: Page, path: string, column: string, value: string
   await follow(button(page, 'Continue'));
 }
 
+async function move(page: Page, seat: string, isConfirmed: boolean): Promise<void> {
+  await startActionOnFirst(page, '/admin/ticket/', 'Move');
+  await page.getByLabel('Seat').fill(seat);
+  await follow(button(page, 'Continue'));
+  if (isConfirmed) await follow(button(page, 'Move'));
+}
+
 async function replaceText(page: Page, path: string, find: string, by: string): Promise<void> {
   await page.goto(path);
   await page.getByRole('checkbox', { name: /^all / }).check();
@@ -164,6 +171,9 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'a deletion', open: at('/admin/trip/1/delete/') },
   { name: 'a bulk change', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Change …') },
   { name: 'a bulk change: find and replace', open: (page) => replaceText(page, '/admin/trip/', 'rip', 'ide') },
+  { name: 'an action of a record', open: at('/admin/ticket/1/action/?name=move') },
+  { name: 'an action: an error', open: (page) => move(page, 'none', true) },
+  { name: 'an action: the confirmation', open: (page) => move(page, 'Window', false) },
   { name: 'a bulk action: an invalid value', open: (page) => setColumn(page, '/admin/thing/', 'Extra', '{') },
   { name: 'a bulk action: the confirmation', open: (page) => setColumn(page, '/admin/trip/?_search=town', 'Rating', '4') },
   { name: 'a bulk deletion', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Delete …') },

@@ -1,5 +1,5 @@
 // The registry and the records of the browser tests.
-import type { Panel, Resource } from '../../src/index.ts';
+import { Message, type Panel, type Resource } from '../../src/index.ts';
 import { resources as known } from '../admin/sample-resources.ts';
 import type { TestService } from '../support.ts';
 
@@ -37,7 +37,28 @@ const ticket = {
     trip: { type: 'foreignKey', references: 'trip', onDelete: 'cascade' },
     seat: { type: 'string' },
   },
-  admin: { title: 'Tickets', group: 'Travel' },
+  admin: {
+    title: 'Tickets',
+    group: 'Travel',
+    actions: [
+      {
+        name: 'move',
+        title: 'Move',
+        on: ['record', 'list'],
+        fields: {
+          seat: { type: 'string', maxLength: 10, help: 'The number is added.' },
+          trip: { type: 'foreignKey', references: 'trip', null: true },
+          paid: { type: 'boolean', default: false },
+        },
+        confirm: 'The passengers get a mail.',
+        run: async ({ records, values, operations }) => {
+          if (values['seat'] === 'none') throw new Message('is no seat', 'seat');
+          for (const [index, { id }] of records.entries())
+            await operations.update('ticket', String(id), { seat: `${String(values['seat'])} ${index + 1}` });
+        },
+      },
+    ],
+  },
 } satisfies Resource;
 
 export const registry: readonly Resource[] = [...known, town, trip, ticket];

@@ -145,6 +145,8 @@ const NAMES = ['id', 'id_', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '
 const LOOP: Loose = {};
 LOOP.itself = LOOP;
 
+const CLOSE = { name: 'close', title: 'Close', on: ['list'], run: () => undefined };
+
 /** Further keys of a resource `a` with one column `x`, and the keys with a fault. */
 const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ acess: 'user', Exclude: [] }, 'acess', 'Exclude'],
@@ -199,6 +201,12 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ admin: { views: { title: 'x' } } }, 'admin.views'],
   [{ admin: { views: ['x=1', { title: '', query: 'x=%' }, { name: 'x' }] } }, 'admin.views.0', 'admin.views.1.title', 'admin.views.1.query', 'admin.views.2.name', 'admin.views.2.title', 'admin.views.2.query'],
   [{ admin: { views: [{ title: 'x', query: 'y=1' }, { title: 'x', query: 'ordering=y' }, { title: 'x', query: '_columns=x,y' }, { title: 'x', query: 'x=$me.y' }, { title: 'x', query: 'x=$me&x__is=null&ordering=-x&limit=0' }] } }, 'admin.views', 'admin.views', 'admin.views', 'admin.views', 'admin.views'],
+  [{ admin: { actions: { name: 'b' } } }, 'admin.actions'],
+  [{ admin: { actions: [{ name: 'B c', title: '', on: ['all'], fields: { id: { type: 'text' } }, confirm: 1, level: 'any', run: 'x', more: 1 }, 5, {}] } }, 'admin.actions.0.more', 'admin.actions.0.name', 'admin.actions.0.title', 'admin.actions.0.on', 'admin.actions.0.fields.id', 'admin.actions.0.confirm', 'admin.actions.0.level', 'admin.actions.0.run', 'admin.actions.1', ...['name', 'title', 'on', 'run'].map((key) => `admin.actions.2.${key}`)],
+  [{ admin: { actions: [{ ...CLOSE, on: [], fields: { x: { type: 'texts' } } }] } }, 'admin.actions.0.on', 'admin.actions.0.fields.x.type'],
+  [{ admin: { actions: [CLOSE, { ...CLOSE, fields: { p: { type: 'password' }, u: { type: 'text', unique: true, read: 'user' }, r: { type: 'foreignKey', references: 'none' }, n: { type: 'integer', min: 2, max: 1 } } }] } }, 'admin.actions.1.name', 'admin.actions.1.fields.r.references', 'admin.actions.1.fields.n.min', 'admin.actions.1.fields.p.type', 'admin.actions.1.fields.u.unique', 'admin.actions.1.fields.u.read'],
+  [{ admin: { actions: [{ ...CLOSE, level: ['nobody'] }] } }, 'admin.actions.0.level'],
+  [{ primaryKey: false, admin: { actions: [CLOSE] } }, 'admin.actions'],
   [{ admin: { list: ['y', 'x'], readonly: ['y'], exclude: ['x', 'y'] } }, 'admin.readonly', 'admin.exclude'],
   [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.label', 'admin.label'],
 ]; // prettier-ignore
@@ -711,7 +719,7 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
       maxLimit: 5,
       methods: ['GET'],
       ordering: '-a,b,-id',
-      admin: { label: 'Everything', list: ['id', 'a'], search: ['a'], filters: ['b'], readonly: ['d'], hidden: true },
+      admin: { label: 'Everything', list: ['id', 'a'], search: ['a'], filters: ['b'], readonly: ['d'], hidden: true, actions: [{ name: 'a-1_b', title: 'B', on: ['record', 'list'], fields: { up: { type: 'foreignKey', references: 'full', null: true }, at: { type: 'date', default: 'now' } }, confirm: 'Sure?', level: 'default', run: () => 'Done.' }] },
     },
   ],
   'a small maxLimit without a limit': [{ ...note, maxLimit: 5 }],

@@ -1,12 +1,13 @@
 // What can be done to the selected records of a list.
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
-import { boundedForm, fieldsOf } from '../fields/form-field.ts';
+import type { AdminView, OfferedAction } from '../../resources/access/admin-view.ts';
+import { boundedForm, fieldsOf, type FormField } from '../fields/form-field.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { listUrl, readChoice, type BulkContext } from './chosen-records.ts';
+import { actOnSelection, fieldsOfAction, nameInMenu } from './custom-actions.ts';
 import { deleteSelection } from './delete.ts';
 import { exportRecords, type ExportFormat } from './export.ts';
 import { setColumns } from './set-columns.ts';
@@ -17,7 +18,18 @@ interface SelectionAction {
   readonly title: string;
   readonly isAllowed: (resource: AdminView) => boolean;
   readonly answer: (context: BulkContext, form: Form) => Promise<Reply>;
+  /** The fields of its form, if not those of the records. */
+  readonly fields?: readonly FormField[];
 }
+
+/** An action of the registry. */
+const custom = (action: OfferedAction): SelectionAction => ({
+  name: nameInMenu(action),
+  title: action.title,
+  isAllowed: () => true,
+  answer: (context, form) => actOnSelection(context, action, form),
+  fields: fieldsOfAction(action),
+});
 
 const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
   name: `export.${format}`,
@@ -26,13 +38,14 @@ const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
   answer: (context) => exportRecords(context, context.choice.selection, format, context.choice.state),
 });
 
-const ACTIONS: readonly SelectionAction[] = [
-  {
-    name: 'set',
-    title: 'Change …',
-    isAllowed: ({ may }) => may.has('change'),
-    answer: setColumns,
-  },
+const CHANGE: SelectionAction = {
+  name: 'set',
+  title: 'Change …',
+  isAllowed: ({ may }) => may.has('change'),
+  answer: setColumns,
+};
+
+const OTHERS: readonly SelectionAction[] = [
   exportAs('csv', 'Export as CSV'),
   exportAs('excel.csv', 'Export as CSV for Excel'),
   exportAs('json', 'Export as JSON'),
@@ -48,7 +61,9 @@ const ACTIONS: readonly SelectionAction[] = [
 
 /** The actions that a list offers. */
 export const selectionActions = (resource: AdminView): readonly SelectionAction[] =>
-  ACTIONS.filter(({ isAllowed }) => isAllowed(resource));
+  [CHANGE, ...resource.actions.filter(({ on }) => on.includes('list')).map(custom), ...OTHERS].filter(
+    ({ isAllowed }) => isAllowed(resource),
+  );
 
 /**
  * Runs an action on the records selected on a list.
@@ -56,11 +71,11 @@ export const selectionActions = (resource: AdminView): readonly SelectionAction[
  */
 export async function runSelectionAction(listContext: ResourceContext, submitted: Form): Promise<Reply> {
   const { resource } = listContext;
-  const form = boundedForm(submitted, fieldsOf(resource, false));
+  const action = selectionActions(resource).find(({ name }) => name === submitted.get('_action'));
+  const form = boundedForm(submitted, action?.fields ?? fieldsOf(resource, false));
   const context = { ...listContext, choice: readChoice(form) };
   const backWithError = (text: string): Reply => redirectFailed(context, listUrl(context), text);
   if (context.choice.ids?.length === 0) return backWithError('No records selected.');
-  const action = selectionActions(resource).find(({ name }) => name === form.get('_action'));
   if (!action) throw notFound('This list does not offer this action.');
   try {
     return await action.answer(context, form);

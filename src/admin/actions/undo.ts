@@ -163,7 +163,7 @@ async function reverse(
 }
 
 /** The text of a problem, for a table. @throws an error that is no fault of the record */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
   const faults = Object.entries(problem.errors ?? {}).map(([key, texts]) => `${key}: ${texts.join(', ')}`);

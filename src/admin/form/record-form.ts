@@ -2,7 +2,7 @@
 import { foreignKeysOf, isAmong, type Column } from '../../db/schema/model.ts';
 import { keySegment } from '../../http/message/key-segment.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
+import { recordActions, type AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import {
@@ -173,7 +173,8 @@ function actionsOf(
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
-  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
+  return html` ${recordActions(resource).map((action) => html`<a class="button" href="${links.recordAction(resource.name, stored.id, action.name, list)}">${action.title}</a> `)}
+  ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
   ${mayManageAccess(context) && html`<a class="button" href="${part('access')}">Access</a>`}
   ${hasSecondFactor && html`<a class="button" href="${part('second-factor')}">Remove second factor</a>`}
   ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">History</a>`}

@@ -38,8 +38,13 @@ export const links = {
   /** The address that a person gets to set a password. The log has no values of parameters. */
   passwordLink: (origin: string, secret: string): string =>
     `${origin}${links.page('set-password')}?link=${secret}`,
-  /** `delete`, `history`, `password`, `undo`, `access`, `second-factor`. */
+  /** `action`, `delete`, `history`, `password`, `undo`, `access`, `second-factor`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
+  /** The page of an action of the registry, for a record. */
+  recordAction: (model: string, id: string, action: string, list: string | undefined): string => {
+    const href = links.from(list, links.part(model, id, 'action'));
+    return `${href}${href.includes('?') ? '&' : '?'}name=${action}`;
+  },
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>
     list === undefined || list === ''

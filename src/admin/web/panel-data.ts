@@ -1,6 +1,7 @@
 // Runs the panels of the admin area's start page, with limits, and checks what they return.
 import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import { text } from '../../db/rows.ts';
 import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import { isObject } from '../../resources/definition/validators.ts';
@@ -10,6 +11,7 @@ import type {
   PanelContext,
   PanelSeries,
   PanelTable,
+  PanelValue,
 } from '../../resources/definition/panel.ts';
 
 /** A panel has returned something that cannot be shown. */
@@ -102,12 +104,13 @@ function parameter(value: unknown, index: number): string | null {
   throw new Error(`the value of $${index + 1} must be a string, a number, true, false or null`);
 }
 
-async function readRows(
-  database: Pick<Database, 'transaction'>,
+/** Runs the SQL of a registry file. @returns each row with its values by column name */
+export async function queryRows(
+  { send }: Pick<Transaction, 'send'>,
   statement: string,
-  values: readonly (string | null)[],
+  values: readonly PanelValue[],
 ): Promise<Record<string, string | null>[]> {
-  const rows = await database.transaction(({ send }) => send(statement, values), 'panel');
+  const rows = await send(statement, Array.from(values, parameter));
   const names = rows.columns?.map(({ name }) => name) ?? [];
   const duplicate = names.find((name, index) => names.indexOf(name) !== index);
   if (duplicate !== undefined)
@@ -147,9 +150,8 @@ export function createPanels(database: Pick<Database, 'for'>, list: readonly Pan
       },
     });
     const runQuery: PanelContext['query'] = async (statement, values = []) => {
-      const parameters = Array.from(values, parameter);
       signal.throwIfAborted();
-      return readRows(own, statement, parameters);
+      return own.transaction((transaction) => queryRows(transaction, statement, values), 'panel');
     };
     const query: PanelContext['query'] = (...call) => {
       const rows = runQuery(...call);

@@ -64,6 +64,17 @@ function buildColumn(
   };
 }
 
+/** The fields of a form that no table has. Foreign keys refer to these models. */
+export const buildFields = (
+  fields: Readonly<Record<string, ColumnDefinition>>,
+  definitions: readonly ModelDefinition[],
+  models: ReadonlyMap<string, Model>,
+): readonly Column[] =>
+  Object.entries(fields).map(([name, definition]) => ({
+    ...buildColumn(name, definition, typeOf(definition, definitions), undefined),
+    references: definition.type === 'foreignKey' ? models.get(definition.references) : undefined,
+  }));
+
 function buildKey(
   definition: ModelDefinition,
   found: CatalogTable | undefined,

@@ -1,6 +1,15 @@
 // Statements about all records that a plan matches: counts, also of each value of a column, and what a change would touch.
 import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
-import { type Statement, createStatement, isTrue, json, number, oneCell, text } from '../../db/rows.ts';
+import {
+  type Statement,
+  createStatement,
+  isTrue,
+  json,
+  nothing,
+  number,
+  oneCell,
+  text,
+} from '../../db/rows.ts';
 import { output, reference, typed, type Column } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
@@ -48,6 +57,15 @@ export const countStatement = (plan: ListPlan): Statement<number> => ({
   ...createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number)),
   mayBlock: mayBlock(plan),
 });
+
+/** Locks the records that the plan matches, so that no other transaction changes them. */
+export const lockRecordsStatement = (plan: ListPlan): Statement<void> => {
+  const { primaryKey } = plan.model;
+  return createStatement(
+    sql`select true${fromWhere(plan)} order by ${reference(ROOT, primaryKey)} for no key update of ${raw(ROOT)}`,
+    nothing,
+  );
+};
 
 /**
  * How many of the records that the plan matches have each value of a column, by its text.

@@ -1,4 +1,5 @@
 // Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
+import { buildFields } from '../../db/schema/build-models.ts';
 import type { Catalog } from '../../db/schema/catalog.ts';
 import {
   findColumn,
@@ -13,11 +14,12 @@ import { parseListQuery } from '../../query/parse/grammar.ts';
 import type { Label, LabelPath } from '../../query/labels/label-sql.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from '../../query/statements/visible-history.ts';
+import type { CustomAction } from '../definition/custom-action.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
 import type { AdminAction, ListView, Resource } from '../definition/resource.ts';
 import type { Action } from '../definition/roles.ts';
-import { ADMIN_AREA, ANYONE, inApi, isForAdmins, type Access } from './access.ts';
+import { ADMIN_AREA, ANYONE, inApi, isForAdmins, meets, type Access } from './access.ts';
 import type { ResourceView, Views } from './resource-view.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
@@ -36,6 +38,8 @@ export interface AdminView extends ResourceView {
   /** The foreign key to the user that a record belongs to. A new record has the caller in it, who may choose another user. */
   readonly ownedBy: Column | undefined;
   readonly may: ReadonlySet<AdminAction>;
+  /** What the registry adds to that, with the columns of the fields. */
+  readonly actions: readonly OfferedAction[];
   /** Resolves a column path, split into parts; see `findPath`. */
   readonly find: (parts: readonly string[]) => LabelPath | undefined;
   /** Columns that no page shows. Forms and a separate page set the first one, which is that of the login in the user model. */
@@ -46,6 +50,15 @@ export interface AdminView extends ResourceView {
    */
   readonly inApi: (query: string) => 'open' | 'login' | undefined;
 }
+
+/** An action of the registry that an access may run. */
+export interface OfferedAction extends Omit<CustomAction, 'fields'> {
+  readonly fields: readonly Column[];
+}
+
+/** The actions that are buttons of a record. */
+export const recordActions = ({ actions }: AdminView): readonly OfferedAction[] =>
+  actions.filter(({ on }) => on.includes('record'));
 
 export type AdminViews = ReadonlyMap<string, AdminView>;
 
@@ -199,6 +212,12 @@ export function serveForAdmin(
       .filter((column) => base.settable.create.has(column) || base.settable.update.has(column));
     const isOfLogin = ({ name }: Column): boolean => base.loginName !== undefined && name === 'password';
     const several = withForeignKeys.slice(output.length);
+    const may = new Set(
+      allowedActions(definition, model).filter(
+        (action) =>
+          allows.has(ACTION_OF[action]) && (!catalog || isGranted(action, catalog.get(model.table))),
+      ),
+    );
     adminResources.set(definition.model, {
       ...base,
       title: admin.title ?? humanize(definition.model),
@@ -217,12 +236,10 @@ export function serveForAdmin(
         ]),
       ]).filter((parts) => findPath(parts, model, visible)),
       views: admin.views ?? [],
-      may: new Set(
-        allowedActions(definition, model).filter(
-          (action) =>
-            allows.has(ACTION_OF[action]) && (!catalog || isGranted(action, catalog.get(model.table))),
-        ),
-      ),
+      may,
+      actions: (admin.actions ?? [])
+        .filter(({ level }) => (level === undefined ? may.has('change') : meets(access, level)))
+        .map((action) => ({ ...action, fields: buildFields(action.fields ?? {}, definitions, models) })),
       find: (parts) => findPath(parts, model, visible),
       passwords: [...passwords.filter(isOfLogin), ...passwords.filter((column) => !isOfLogin(column))],
       inApi: (query) => {

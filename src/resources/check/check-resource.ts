@@ -1,6 +1,6 @@
 // Checks the meaning of one resource: names of columns, and keys that belong together.
 import { isOpen } from '../access/access.ts';
-import { fieldOf, keyFieldsOf, keyNamesOf } from '../../db/schema/model-definition.ts';
+import { fieldOf, keyFieldsOf, keyNamesOf, type ColumnDefinition } from '../../db/schema/model-definition.ts';
 import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -21,7 +21,8 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
     ...checkKeyless(resource),
     ...checkUniques(resource),
     ...checkCompositeForeignKeys(resource, resources),
-    ...Object.keys(columns).flatMap((name) => checkNamedColumn(name, resource, resources)),
+    ...checkNamedColumns('columns', columns, resources),
+    ...checkActions(resource, resources),
     ...checkFields(resource),
     ...Object.entries(names).flatMap(([key, listed = []]) =>
       listed.flatMap((name) =>
@@ -45,10 +46,14 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
   ];
 }
 
-function checkNamedColumn(name: string, { columns }: Resource, resources: readonly Resource[]): KeyFault[] {
-  const column = columns[name];
-  const key = `columns.${name}`;
-  if (!column) return [];
+const checkNamedColumns = (
+  path: string,
+  columns: Resource['columns'],
+  resources: readonly Resource[],
+): KeyFault[] =>
+  Object.entries(columns).flatMap(([name, column]) => checkNamedColumn(`${path}.${name}`, column, resources));
+
+function checkNamedColumn(key: string, column: ColumnDefinition, resources: readonly Resource[]): KeyFault[] {
   if (column.type === 'foreignKey') {
     const { references } = column;
     const target = resources.find(({ model }) => model === references);
@@ -60,6 +65,38 @@ function checkNamedColumn(name: string, { columns }: Resource, resources: readon
       return [{ key: `${key}.references`, text: `${references} has primaryKey.columns: use foreignKeys` }];
   }
   return checkColumn(column, resources).map((fault) => ({ ...fault, key: `${key}.${fault.key}` }));
+}
+
+/** Keys of a column that mean nothing in a form. */
+const OF_TABLES = ['column', 'index', 'unique', 'read', 'write', 'onDelete'] as const;
+
+function checkActions({ admin = {}, primaryKey }: Resource, resources: readonly Resource[]): KeyFault[] {
+  const { actions = [] } = admin;
+  const faults = faultIf(
+    actions.length > 0 && primaryKey === false,
+    'admin.actions',
+    'need records with a primaryKey',
+  );
+  return [
+    ...faults,
+    ...actions.flatMap(({ name, fields = {} }, index) => {
+      const path = `admin.actions.${index}`;
+      return [
+        ...faultIf(
+          actions.findIndex((one) => one.name === name) < index,
+          `${path}.name`,
+          'another action has this name',
+        ),
+        ...checkNamedColumns(`${path}.fields`, fields, resources),
+        ...Object.entries(fields).flatMap(([field, column]) => [
+          ...faultIf(column.type === 'password', `${path}.fields.${field}.type`, 'must not be password'),
+          ...OF_TABLES.flatMap((key) =>
+            faultIf(key in column, `${path}.fields.${field}.${key}`, 'has no effect in a form: remove it'),
+          ),
+        ]),
+      ];
+    }),
+  ];
 }
 
 /** The faults of columns that share one name in JSON, or one column of the database. */

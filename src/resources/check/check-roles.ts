@@ -31,6 +31,7 @@ export function listsOf({
   costly,
   countLevel,
   columns,
+  admin,
 }: Resource): [key: string, Level | undefined][] {
   const byMethod = isObject(access)
     ? Object.entries(access).map(([method, level]): [string, Level | undefined] => [
@@ -43,6 +44,10 @@ export function listsOf({
     ['read', read],
     ['costly', costly],
     ['countLevel', countLevel],
+    ...(admin?.actions ?? []).map(({ level }, index): [string, Level | undefined] => [
+      `admin.actions.${index}.level`,
+      level,
+    ]),
     ...Object.entries(columns).flatMap(([name, column]): [string, Level | undefined][] => [
       [`columns.${name}.read`, column.read],
       [`columns.${name}.write`, column.write],

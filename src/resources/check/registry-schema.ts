@@ -274,15 +274,37 @@ const VIEW = objectOf(
   { required: ['title', 'query'], text: "must be an object such as { title: 'Open', query: 'status=open' }" },
 );
 
+const CUSTOM_ACTION = objectOf(
+  {
+    name: such(
+      matches(/^[a-z][a-z0-9_-]*$/),
+      'must be a lower-case name of letters, digits, dashes and underscores',
+    ),
+    title: NON_EMPTY,
+    on: arrayOf(isIn(['record', 'list']), 'must be an array of record and list', 1),
+    fields: mapOf(COLUMN, 'must be an object of columns', nameFault),
+    confirm: NON_EMPTY,
+    level: LEVEL,
+    run: such((run) => typeof run === 'function', 'must be a function'),
+  },
+  { required: ['name', 'title', 'on', 'run'] },
+);
+
+/** An array whose elements have no faults. */
+const listOf =
+  (validate: Validator, text: string): Validator =>
+  (value, path) =>
+    Array.isArray(value)
+      ? Array.from(value as unknown[]).flatMap((one, index) => validate(one, `${path}.${index}`))
+      : [{ key: path, text }];
+
 const ADMIN = objectOf({
+  actions: listOf(CUSTOM_ACTION, 'must be an array of actions'),
   title: NON_EMPTY,
   group: NON_EMPTY,
   label: NON_EMPTY,
   dates: NON_EMPTY,
-  views: (value, path) =>
-    Array.isArray(value)
-      ? Array.from(value as unknown[]).flatMap((view, index) => VIEW(view, `${path}.${index}`))
-      : [{ key: path, text: 'must be an array of views' }],
+  views: listOf(VIEW, 'must be an array of views'),
   list: NAMES,
   search: NAMES,
   filters: NAMES,

@@ -1,7 +1,7 @@
 // The types of the panels on the admin area's start page.
 
 /** A parameter's value. PostgreSQL converts it to the type that the statement needs. */
-type PanelValue = string | number | boolean | null;
+export type PanelValue = string | number | boolean | null;
 
 export interface PanelContext {
   /**

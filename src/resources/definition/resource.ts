@@ -2,6 +2,7 @@
 import type { Level } from '../../config.ts';
 import type { ColumnDefinition, ModelDefinition, Name } from '../../db/schema/model-definition.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
+import type { CustomAction } from './custom-action.ts';
 import type { RowRules } from './roles.ts';
 
 export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
@@ -39,6 +40,8 @@ export interface AdminOptions {
   readonly readonly?: readonly Name[];
   /** Columns that the admin area never shows. The resource's own `exclude` does not apply here. */
   readonly exclude?: readonly Name[];
+  /** What people can do with records beside that. */
+  readonly actions?: readonly CustomAction[];
   /** The allowed actions; all of them when absent. */
   readonly allow?: readonly AdminAction[];
   /** Whether the admin area leaves the resource out. */

@@ -5,11 +5,13 @@ import type { Statement } from '../../db/rows.ts';
 import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import type { ListPlan } from '../../query/plan.ts';
+import { pageStatement } from '../../query/read.ts';
 import type { Selection } from '../../query/selection.ts';
 import {
   changePreviewStatement,
   chosenOnly,
   countStatement,
+  lockRecordsStatement,
   type ChangePreview,
 } from '../../query/statements/bulk-statements.ts';
 import {
@@ -287,6 +289,26 @@ export function createBulk(
     },
 
     check,
+
+    /**
+     * Reads all records of a selection in a transaction, until whose end no other one changes those that the caller may change.
+     * @returns the JSON of an array
+     * @throws Problem 409 for another number, 413 if they are too large together
+     */
+    async readAll(
+      { run }: Transaction,
+      resource: AdminView,
+      selection: Selection,
+      { expected, maxBytes }: { readonly expected: number; readonly maxBytes: number },
+    ): Promise<string> {
+      const plan = browsing.plan(resource, selection);
+      if ((await run(countStatement(plan))) !== expected) throw countChanged();
+      if (resource.model.isLockable && resource.may.has('change')) await run(lockRecordsStatement(plan));
+      const list = { ...plan, limit: expected, offset: 0n };
+      const page = await run(pageStatement({ list, columns: resource.plain, maxBytes }));
+      if (!page.objects) throw new Problem(413, messageOf('tooLargeTogether'));
+      return `[${page.objects.join()}]`;
+    },
 
     /** What a change of a selection would touch. */
     preview: (

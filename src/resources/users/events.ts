@@ -9,7 +9,7 @@ export type EventName =
   | 'login' | 'login.failed' | 'login.throttled' | 'logout' | 'session.ended'
   | 'second-factor.set' | 'second-factor.reset' | 'second-factor.used-recovery' | 'password.link' | 'password.set'
   | 'token.made' | 'token.used' | 'token.revoked'
-  | 'export' | 'import' | 'bulk.change' | 'bulk.delete' | 'command' | 'history.broken';
+  | 'export' | 'import' | 'bulk.change' | 'bulk.delete' | 'action' | 'command' | 'history.broken';
 
 /** Who caused an event, from where, and what else there is to say. */
 export interface EventFacts {
