@@ -117,6 +117,14 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'a list narrowed to a month', open: at('/admin/trip/?day__gte=2025-12-01&day__lt=2026-01-01') },
   { name: 'a list with the filters in a narrow window', open: at('/admin/trip/?rating__gte=2#filters') },
   { name: 'a list with invalid filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
+  { name: 'a list with tones and widgets', open: at('/admin/sight/') },
+  {
+    name: 'a record with widgets and a preview',
+    open: async (page) => {
+      await page.goto('/admin/sight/4/');
+      await follow(button(page, 'Preview Body'));
+    },
+  },
   { name: 'a list without records', open: at('/admin/land/') },
   { name: 'a list without matching records', open: at('/admin/trip/?rating=5&_search=nowhere') },
   {

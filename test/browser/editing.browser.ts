@@ -66,7 +66,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Code').first().fill('not a code');
       await follow(button(page, 'Save'));
       const alert = page.getByRole('alert');
-      assert.deepEqual(await alert.getByRole('link').allInnerTexts(), ['Code', 'Extra']);
+      assert.deepEqual(await alert.getByRole('link').allInnerTexts(), ['Name', 'Code', 'Extra']);
       assert.equal(await page.getByLabel('Note').first().inputValue(), 'Another one.');
       await alert.getByRole('link', { name: 'Extra' }).click();
       assert.equal(await page.locator(':focus').getAttribute('name'), 'extra');
@@ -80,6 +80,33 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(button(page, 'Save'));
       await expectMessage(page, 'Things: “Hammer (red)” was added.');
       assert.equal(await heading(page), 'Things');
+    });
+
+    test('a preview of Markdown has the focus, and a color can be picked with the script', async () => {
+      await page.goto('/admin/sight/2/');
+      await page.getByLabel('Body').first().fill('Some **strong** words');
+      await follow(button(page, 'Preview Body'));
+      const shown = page.getByRole('region', { name: 'Preview of Body' });
+      assert.equal(await shown.locator('strong').innerText(), 'strong');
+      assert.equal(await page.locator(':focus').getAttribute('aria-label'), 'Preview of Body');
+      if (javaScriptEnabled) await page.getByLabel('Choose Color').fill('#102030');
+      else await page.getByLabel('Color').fill('#102030');
+      await follow(button(page, 'Save and continue editing'));
+      assert.equal(await page.getByLabel('Color', { exact: true }).inputValue(), '#102030');
+      assert.equal(await page.getByLabel('Body').first().inputValue(), 'Some **strong** words');
+    });
+
+    test('the link beside a select opens the chosen record', async () => {
+      await page.goto('/admin/trip/7/');
+      const open = page.locator('select[name=guide_id] + a');
+      assert.equal(await open.isVisible(), false);
+      await page.getByLabel('Guide').selectOption('grace');
+      if (!javaScriptEnabled) await follow(button(page, 'Save and continue editing'));
+      assert.equal(await open.getAttribute('aria-label'), 'Open grace');
+      assert.match((await open.getAttribute('href')) ?? '', /^\/admin\/user\/\d+\/$/);
+      if (!javaScriptEnabled) return;
+      await page.getByLabel('Guide').selectOption('');
+      assert.equal(await open.isVisible(), false);
     });
 
     test('the mouse wheel scrolls the page and does not change a focused number', async () => {

@@ -61,7 +61,35 @@ const ticket = {
   },
 } satisfies Resource;
 
-export const registry: readonly Resource[] = [...known, town, trip, ticket];
+const text = { type: 'text', null: true } as const;
+const states = ['neutral', 'info', 'success', 'warning', 'danger', 'accent'] as const;
+
+/** A choice of every tone, and a column of every widget. */
+const sight = {
+  model: 'sight',
+  columns: {
+    name: { type: 'string' },
+    state: {
+      type: 'string',
+      choices: states,
+      tones: { neutral: 'neutral', info: 'info', success: 'success', warning: 'warning', danger: 'danger', accent: 'accent' }, // prettier-ignore
+    },
+    email: { ...text, widget: 'email' },
+    url: { ...text, widget: 'url' },
+    phone: { ...text, widget: 'phone' },
+    color: { ...text, widget: 'color' },
+    image: { ...text, widget: 'image' },
+    body: { ...text, widget: 'markdown' },
+    script: { ...text, widget: 'code' },
+  },
+  admin: {
+    title: 'Sights',
+    group: 'Travel',
+    list: ['name', 'state', 'email', 'url', 'phone', 'color', 'image', 'body', 'script'],
+  },
+} satisfies Resource;
+
+export const registry: readonly Resource[] = [...known, town, trip, ticket, sight];
 
 /** One panel of each kind, and one that fails. */
 export const panels: readonly Panel[] = [
@@ -126,4 +154,7 @@ export async function addRecords({ sql, addUser }: TestService): Promise<void> {
   await sql`insert into thing (name, note, extra, secret) values
     (${LONG_WORD.slice(0, 50)}, ${LONG_WORD.repeat(5)}, ${`{"word": "${LONG_WORD}"}`}, ${LONG_WORD})`;
   await sql`insert into town (name) values (${LONG_WORD})`;
+  const values = { email: 'ada@example.com', url: 'https://example.com/', phone: '+41 44 123 45 67', color: '#abc', image: 'https://example.com/a.png', body: '# One\n\n- *two*\n- [three](https://example.com)', script: 'if (a < b) c();' }; // prettier-ignore
+  for (const state of states)
+    await sql`insert into sight ${sql({ name: `SIGHT-1-${state}`, state, ...values })}`;
 }
