@@ -126,7 +126,7 @@ describe('an import of large records', () => {
       counts: /0 new, 130 changed, 0 unchanged, 3 with errors/,
       shows:
         /132 #1 Id: is already in line 2 133 #999 Id: there is no such record 134 #a Id: must be a whole number/,
-      status: 400,
+      status: 303,
     },
   ] as const;
   for (const { what, csv, counts, shows, status } of FILES)

@@ -193,6 +193,7 @@ describe('an import', () => {
     const invalid = await upload(crlf('name,data', 'a,null', 'b, null ', 'c,', 'd,"""null"""'), path);
     assert.match(readable(invalid), /4 rows: 2 new, 0 changed, 0 unchanged, 2 with errors/);
     assert.match(readable(invalid), /2 — Data: must not be null null 3 — Data: must not be null null/);
+    assert.match(readable(invalid), /Import the valid rows: add 2 records/);
     const preview = await upload(crlf('name,data', 'c,', 'd,"""null"""', 'e,1'), path);
     assert.equal((await apply(preview, path)).status, 303);
     assert.deepEqual(await column('data from sheet order by id'), [{ from: 'default' }, 'null', 1]);
@@ -714,6 +715,39 @@ describe('the columns of an imported file', () => {
     assert.deepEqual(await titles(), ['One', 'Dos', 'Three', 'Four', 'Five']);
   });
 
+  test('import the valid rows alone, and download the others with the reasons', async () => {
+    const csv = crlf('id;title;pages;note', '1;Uno;1;a', '2;Dos;x;"=1+1;2"', ';Four;"0";-5', ';Five;5;""');
+    const preview = await upload(csv);
+    assert.match(
+      readable(preview),
+      /2 rows have errors\. .*Import the valid rows: add 1 and change 1 record/,
+    );
+    const file = await again(preview, { _do: 'faulty' });
+    assert.equal(file.headers.get('content-disposition'), 'attachment; filename="book-errors.csv"');
+    assert.equal(
+      file.text.replace('\uFEFF', ''),
+      crlf(
+        'Import errors;id;title;pages;note',
+        `Pages: must be a whole number;2;Dos;x;"'=1+1;2"`,
+        'Pages: must be at least 1;;Four;0;-5',
+      ),
+    );
+    assert.deepEqual(await titles(), UNCHANGED);
+    const done = await apply(preview);
+    assert.match(
+      (await browser.follow(done)).text,
+      /1 record added, 1 changed, 2 rows with errors left out\./,
+    );
+    assert.deepEqual(await titles(), ['Uno', 'Two', 'Three', 'Five']);
+    const corrected = await upload(file.text.replace(';x;', ';22;').replace(';0;', ';4;'));
+    assert.match(readable(corrected), /2 rows: 1 new, 1 changed, 0 unchanged, 0 with errors/);
+    assert.equal((await apply(corrected)).status, 303);
+    assert.deepEqual(await column("note from book where title in ('Dos', 'Four') order by id"), [
+      '=1+1;2',
+      '-5',
+    ]);
+  });
+
   test('are kept for a corrected file with the same titles, and guessed for another one', async () => {
     const unknown = await upload(crlf('Titel,Seiten', 'Vier,4'));
     const preview = await again(unknown, { '_column.0': 'title', '_column.1': 'pages' });
@@ -922,7 +956,7 @@ describe('the price list of a supplier', () => {
   /** What a person chooses where nothing is recognized. */
   const CHOSEN = { '_column.0': 'category_id', '_column.3': 'price' };
 
-  test('of 500 rows shows each of its faulty rows', async () => {
+  test('of 500 rows is imported without its faulty rows, which are corrected and imported later', async () => {
     const rows = Array.from({ length: 500 }, (_, at) => row(at + 1, FAULTS[at + 1]));
     const first = await uploadFile(admin, LIST, `\uFEFF${crlf(TITLES, ...rows)}`);
     assert.match(readable(first), /separated by semicolons.*Match records by Sku/);
@@ -938,9 +972,45 @@ describe('the price list of a supplier', () => {
       /301 — Price: must .* 9\.999\.999,00/,
       /401 — Sku: must be at most 12 characters \(got 14\) A-400-too-long/,
       /500 — Price: is required/,
+      /Import the valid rows: add 247 and change 245 records/,
     ])
       assert.match(page, part);
-    assert.doesNotMatch(preview.text, /name="_digest"/);
+    const faulty = await admin.post(LIST, { ...fieldsOf(preview), _do: 'faulty' });
+    const [titles = '', ...lines] = faulty.text.trim().split('\r\n');
+    assert.deepEqual([titles, lines.length], [`Import errors;${TITLES}`, 8]);
+    assert.ok(lines[0]?.startsWith('Price: must be a decimal number'), lines[0]);
+    assert.ok(lines[0]?.endsWith(`;${rows[2]}`), lines[0]);
+
+    const done = await confirmImport(admin, LIST, preview);
+    assert.match(
+      (await admin.follow(done)).text,
+      /247 records added, 245 changed, 8 rows with errors left out\./,
+    );
+    const stored = () => shop.sql`
+      select count(*)::int, count(distinct price)::int as prices, max(price) as price, max(valid)::text as valid
+      from product where category_id = 1`;
+    assert.deepEqual(
+      [...(await stored())],
+      [{ count: 492, prices: 1, price: '1234.50', valid: '2026-12-31' }],
+    );
+    const history =
+      await shop.sql`select count(*)::int, count(distinct batch)::int as batches from vitrine_history`;
+    assert.deepEqual([...history], [{ count: 492, batches: 1 }]);
+
+    const mended = lines.map((line, at) => {
+      const [reason, , sku = '', ...others] = line.replace(/^"(""|[^"])*"/, 'x').split(';');
+      const number = Object.keys(FAULTS)[at];
+      others.splice(1, 2, '1234,50', '31.12.2026');
+      return [reason, 'Nägel', sku.length > 12 || sku === 'A-239' ? `A-${number}` : sku, ...others].join(';');
+    });
+    const again = await uploadFile(admin, LIST, crlf(titles, ...mended));
+    const last = await admin.post(LIST, { ...fieldsOf(again), '_column.1': 'category_id', '_column.4': 'price', _do: 'preview' }); // prettier-ignore
+    assert.match(readable(last), /8 rows: 3 new, 5 changed, 0 unchanged, 0 with errors\./);
+    assert.equal((await confirmImport(admin, LIST, last)).status, 303);
+    assert.deepEqual(
+      [...(await stored())],
+      [{ count: 500, prices: 1, price: '1234.50', valid: '2026-12-31' }],
+    );
   });
 
   test('changes only what a role may change, and names no record that it may not see', async () => {
@@ -961,5 +1031,11 @@ describe('the price list of a supplier', () => {
       /2 #1 Price: was 1\.00 → becomes 2\.50 New records \(1\) .* 6 new Sku: B-1 Name: New Price: 3\.00 Category: Schrauben/,
     ])
       assert.match(page, part);
+    assert.equal((await confirmImport(buyer, LIST, preview)).status, 303);
+    const changed = await shop.sql`select sku, price from product where price > 1 order by sku`;
+    assert.deepEqual(
+      changed.map(({ sku }) => sku as string),
+      ['A-1', 'B-1'],
+    );
   });
 });

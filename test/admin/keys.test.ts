@@ -317,8 +317,7 @@ describe('a foreign key of several columns that no constraint enforces', () => {
     test(`is checked by an import of new and of existing records: ${model}`, async () => {
       for (const csv of ['room,no\r\n1,2\r\n2,2\r\n', 'id,room\r\n1,2\r\n2,2\r\n']) {
         const page = await ada.post(`/admin/${model}/-/import/`, { _text: csv });
-        assert.match(readable(page), /there is no such record \(room, no\)/i, csv);
-        assert.doesNotMatch(page.text, /name="_digest"/, 'such a file cannot be confirmed');
+        assert.match(readable(page), /1 with errors.* there is no such record \(room, no\)/i, csv);
       }
       assert.deepEqual(await pairs(), START);
     });

@@ -137,6 +137,8 @@ for (const { mode, javaScriptEnabled } of MODES) {
         );
         const errorRow = page.getByRole('row').filter({ hasText: 'Rating: ' });
         assert.match(await errorRow.innerText(), /^3\s/);
+        const faulty = await download(button(page, 'Download the faulty rows with reasons'));
+        assert.match(faulty.text, /^\uFEFF?Import errors,.*\r\nRating: must be at most 5,/);
         await upload(changed, ',Trip 46,46,,2026-03-01,4');
         await expectVisible(page.getByText('2 rows: 1 new, 1 changed, 0 unchanged, 0 with errors.'));
         await expectVisible(page.getByRole('deletion').filter({ hasText: 'Trip 45' }));

@@ -17,12 +17,12 @@ import { redirectDone } from '../web/admin-request.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { listCrumb, pageReply } from '../web/layout.ts';
+import { listCrumb, pageReply, SAFE_HEADERS } from '../web/layout.ts';
 import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
 import { controlAttributes, errorSummary, labeledField, PASSWORD_LABELS } from '../web/widgets.ts';
 import { MAX_FILE_BYTES, MAX_ROWS, readImportFile, type ImportFile } from './import-file.ts';
 import { columnFinder, importable, isSettable, mapColumns, type Mapping } from './import-mapping.ts';
-import { mappingFields, rowTables, summaryOf } from './import-preview.ts';
+import { faultyRowsFile, mappingFields, rowTables, summaryOf } from './import-preview.ts';
 import { runImportFile, type ImportOutcome } from './import-run.ts';
 
 /** The limits of the form with the uploaded file. */
@@ -155,7 +155,7 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
   const { source, file, mapping, outcome, isOutdated, needs, refusal } = page;
   const { resource } = context;
   const counts = outcome?.counts ?? NO_COUNTS;
-  const hasChanges = counts.faulty === 0 && counts.new + counts.changed > 0;
+  const hasChanges = counts.new + counts.changed > 0;
   const tables = outcome && (await rowTables(context, outcome, mapping));
   const form = {
     ...importForm(context, source.pasted),
@@ -166,15 +166,20 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
     }
     ${mappingFields(context, file, mapping)} ${sourceFields(context, source)}
     ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">Preview again</button></p>`}
-    ${tables?.faulty} ${tables?.changed} ${tables?.new}`,
-    button: hasChanges ? `Import: ${changesText(counts)}` : 'Preview again',
+    ${tables?.faulty}
+    ${counts.faulty > 0 && html`<p><button class="secondary" name="_do" value="faulty">Download the faulty rows with reasons</button></p>`}
+    ${tables?.changed} ${tables?.new}`,
+    button: hasChanges
+      ? `${counts.faulty > 0 ? 'Import the valid rows' : 'Import'}: ${changesText(counts)}`
+      : 'Preview again',
   };
   const body = html`${!outcome && alert('The file has no column that an import can set. Assign one below.')}
   ${isOutdated && alert('The records, or how the file is read, have changed since the preview. Nothing was imported. Check the new preview below.')}
   ${
     counts.faulty > 0 &&
     alert(
-      html`Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors. Correct them and
+      html`Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors.
+        ${hasChanges ? 'Import the valid rows, or correct the others' : 'Correct them'} and
         <a href="#file">upload the file again</a>.`,
     )
   }
@@ -196,10 +201,11 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
 }
 
 /** `2 records added, 1 changed.` */
-function doneText({ new: added, changed }: ImportOutcome['counts']): string {
+function doneText({ new: added, changed, faulty }: ImportOutcome['counts']): string {
   const parts = [
     added > 0 && `${counted(added, 'record')} added`,
     changed > 0 && (added > 0 ? `${grouped(changed)} changed` : `${counted(changed, 'record')} changed`),
+    faulty > 0 && `${counted(faulty, 'row')} with errors left out`,
   ].filter((part) => part !== false);
   return `${parts.length > 0 ? parts.join(', ') : 'No changes: the records already match the file'}.`;
 }
@@ -215,12 +221,13 @@ export function showImport(context: ResourceContext, problem?: Problem): Reply {
   return uploadPage(context, fault, problem);
 }
 
-/** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
+/** Shows a preview of the file, downloads its faulty rows, or imports it if the admin confirmed a preview that is still correct. */
 async function importFile(context: ResourceContext, form: Form): Promise<Reply> {
   const { resource, request } = context;
   const source = readSource(form);
+  const button = form.get('_do');
   /** The digest of the preview that is confirmed. */
-  const digest = form.get('_do') === undefined ? form.get('_digest') : undefined;
+  const digest = button === undefined ? form.get('_digest') : undefined;
   const yieldIfDue = request.requester.workInTurns();
   const find = columnFinder(resource);
   const file = await readImportFile(source.bytes, (cell) => find(cell) !== undefined, yieldIfDue);
@@ -237,17 +244,23 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const code = showsUsers(context);
   const refusal =
     digest === undefined ? undefined : await confirmCaller(context, form, { password: isConfirming, code });
+  // The digest includes which rows are faulty.
   const isWanted = (outcome: ImportOutcome): boolean =>
-    outcome.counts.faulty === 0 &&
-    outcome.digest === digest &&
-    !refusal &&
-    (isConfirming || !mustConfirm(outcome));
+    outcome.digest === digest && !refusal && (isConfirming || !mustConfirm(outcome));
   const submission = digest === undefined ? undefined : await submissionDigest(form);
   const outcome = await runImportFile(context, file, mapping, isWanted, submission);
   const list = links.list(resource.name);
   if (outcome === 'alreadyDone')
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (isWanted(outcome)) return redirectDone(context, list, doneText(outcome.counts));
+  if (button === 'faulty') {
+    const headers = {
+      'Content-Type': 'text/csv; charset=utf-8; header=present',
+      'Content-Disposition': `attachment; filename="${resource.name}-errors.csv"`,
+      ...SAFE_HEADERS,
+    };
+    return { status: 200, headers, body: await faultyRowsFile(file, outcome, yieldIfDue) };
+  }
   const hint = 'Needed to change what users may do, or their names.';
   const needs = { password: mustConfirm(outcome) && hint, code };
   const isOutdated = digest !== undefined && !refusal;

@@ -1,6 +1,8 @@
-// The tables and texts of the import preview: how the file is read, and what it changes.
+// The tables and texts of the import preview: how the file is read, what it changes, and its faulty rows as a file.
 import type { Column } from '../../db/schema/model.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Separator } from '../../query/csv/csv-parser.ts';
+import { guardedCell } from '../../query/csv/csv-rows.ts';
 import { labelsFor } from '../web/record-labels.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -207,4 +209,21 @@ export function mappingFields(
     ${isLarge && html`<datalist id="columns">${options.map(([key, title]) => html`<option value="${key}">${title}</option>`)}</datalist>`}
     ${labeledField('match', 'Match records by', match, parts)}
   </section>`;
+}
+
+/** The faulty rows as a CSV file, with the reasons in its first column. An import leaves that column out. */
+export async function faultyRowsFile(
+  { titles, rows, separator }: ImportFile,
+  { reasons }: ImportOutcome,
+  yieldIfDue: YieldIfDue,
+): Promise<string> {
+  const lineOf = (cells: readonly (string | null)[]): string =>
+    `${cells.map((cell) => (cell === null ? '' : guardedCell(cell))).join(separator)}\r\n`;
+  let text = `\uFEFF${lineOf(['Import errors', ...titles.map((title) => title || null)])}`;
+  for (const { line, cells } of rows) {
+    const reason = reasons.get(line);
+    if (reason !== undefined) text += lineOf([reason, ...cells]);
+    await yieldIfDue();
+  }
+  return text;
 }

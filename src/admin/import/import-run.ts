@@ -29,6 +29,8 @@ export interface ImportOutcome {
   readonly changed: ReadonlySet<Column>;
   /** The first rows of each kind. */
   readonly shown: Readonly<Record<RowKind, readonly CondensedOutcome[]>>;
+  /** Why rows are faulty, by their lines. */
+  readonly reasons: ReadonlyMap<number, string>;
   /** A digest of the rows and the values that they replace. A different one means that the records have changed. */
   readonly digest: string;
 }
@@ -37,6 +39,8 @@ export interface ImportOutcome {
 const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
 /** The maximum number of changes and errors kept of each kind: a row of a wide table has one for each column. */
 const MAX_DETAILS = 10_000;
+/** Maximum characters of the reasons why a row is faulty. */
+const MAX_REASON = 2000;
 /** An outcome that has only the beginnings of long values. */
 export interface CondensedOutcome extends RowOutcome {
   /** Its errors as texts, with the cells that have them. */
@@ -69,6 +73,7 @@ function condensed(column: Column, text: string | null): string | null {
 /** Counts the rows, keeps the first of each kind, and computes the digest. */
 function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
+  const reasons = new Map<number, string>();
   const { primaryKey, columns: all } = resource.model;
   const titles = new Map([primaryKey, ...all].map(({ key, title }) => [key, title]));
   const positions = new Map(mapped.map(({ column, index }) => [column.key, index]));
@@ -104,8 +109,10 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
     },
 
     add(this: void, outcome: CondensedOutcome): void {
-      const { kind, digest, changes, faults } = outcome;
+      const { kind, line, digest, changes, faults } = outcome;
       counts[kind] += 1;
+      const texts = faults.map(([text]) => text).join('; ');
+      if (kind === 'faulty') reasons.set(line, texts.slice(0, MAX_REASON));
       if (kind === 'changed') changes.forEach(({ column }) => changed.add(column));
       if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {
         details[kind] += changes.length + faults.length;
@@ -114,7 +121,7 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
       hash.update(digest);
     },
 
-    outcome: (): ImportOutcome => ({ counts, changed, shown, digest: hash.digest('base64url') }),
+    outcome: (): ImportOutcome => ({ counts, changed, shown, reasons, digest: hash.digest('base64url') }),
   };
 }
 

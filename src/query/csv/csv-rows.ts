@@ -40,6 +40,15 @@ const IS_GUARDED = new RegExp(`^'${formulaStart(IN_JAVASCRIPT)}`, 'u');
 /** Removes the apostrophe that `csvRow` puts before texts that look like formulas. */
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);
 
+const IS_FORMULA = new RegExp(`^(?!')${formulaStart(IN_JAVASCRIPT)}`, 'u');
+const IS_NUMBER = /^[+-]?[\d.,' ]+$/;
+
+/** A cell of someone's file for a CSV file, guarded against formulas unless it is a number. A guarded one stays as it is. */
+export const guardedCell = (text: string): string => {
+  const harmless = IS_FORMULA.test(text) && !IS_NUMBER.test(text) ? `'${text}` : text;
+  return text === '' || /[",;|\t\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+};
+
 /**
  * Whether a cell of the column can contain any text: strings, JSON and arrays, unlike numbers, dates and the like. A key of
  * several columns can if one of them can. The JSON of a float is escaped, too, because of NaN, but only numbers are bounded.
