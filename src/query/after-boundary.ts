@@ -1,6 +1,6 @@
 // The conditions of the records after a boundary, or before it, for pages with cursors.
 import { badQuery, errorOf } from '../errors.ts';
-import { join, raw, sql, type Fragment, type Parameters } from '../db/fragment.ts';
+import { join, raw, sql, type Binder, type Fragment } from '../db/fragment.ts';
 import { mayBeNull, reference, typed } from '../db/schema/model.ts';
 import { MAX_JOINED_TABLES, ROOT, type Boundary, type ListPlan, type Ordering } from './plan.ts';
 import { messageOf } from '../messages.ts';
@@ -58,7 +58,7 @@ function recordsAfter(boundaryKeys: readonly BoundaryKey[], isInclusive: boolean
 export function afterBoundary(
   { keys, isInclusive }: Boundary,
   orderings: readonly Ordering[],
-  parameters: Parameters,
+  parameters: Pick<Binder, 'take'>,
 ): readonly Fragment[] {
   const boundaryKeys = keys.flatMap((key, index): BoundaryKey[] => {
     const ordering = orderings[index];

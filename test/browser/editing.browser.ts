@@ -16,6 +16,12 @@ import {
 import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
+/** Saves a form with a button of the menu. */
+async function saveAndContinue(page: Page): Promise<void> {
+  await page.getByText('Other ways to save').click();
+  await follow(button(page, 'Save and continue editing'));
+}
+
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
     let page: Page;
@@ -53,7 +59,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Guide').selectOption('grace');
       await page.getByLabel('Day').fill('2026-02-28');
       await page.getByLabel('Rating').fill('3');
-      await follow(button(page, 'Save and continue editing'));
+      await saveAndContinue(page);
       await expectMessage(page, 'Trips: “Round trip” was added.');
       assert.equal(await heading(page), 'Round trip');
       assert.equal(await page.getByLabel('Rating').inputValue(), '3');
@@ -161,7 +167,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await page.keyboard.type('Town 013');
         assert.equal(await town.inputValue(), 'Town 013');
         await page.getByRole('option', { name: 'Town 013' }).click();
-        await follow(button(page, 'Save and continue editing'));
+        await saveAndContinue(page);
         assert.equal(await town.inputValue(), 'Town 013');
       });
 
@@ -201,7 +207,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.goto('/admin/thing/-/add/');
       await page.getByLabel('Name').focus();
       await page.keyboard.insertText(emoji.repeat(40));
-      await follow(button(page, 'Save and continue editing'));
+      await saveAndContinue(page);
       await expectMessage(page, 'was added.');
       assert.equal(await stored(), emoji.repeat(40));
       await page.getByLabel('Name').focus();

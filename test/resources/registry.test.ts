@@ -486,11 +486,11 @@ describe('all faults of one kind are reported at once', () => {
     await assertFaults(
       [
         users,
-        { model: 'm', columns: { j: { type: 'json', null: true }, t: { type: 'text' } }, ordering: 'j,gone', admin: { search: ['j'], dates: 't' } },
+        { model: 'm', columns: { j: { type: 'json', null: true }, t: { type: 'text' } }, ordering: 'j,gone', admin: { search: ['j'], dates: 't', focus: 'gone' } },
         { model: 'n', columns: { a: link('shut'), x: link('m') }, ordering: 'a__x,x__id__z,x__t', admin: { list: ['x__t', 'gone'] } },
         { model: 'shut', columns: { x: { type: 'text' } }, read: 'admin' },
       ],
-      ['m: ordering: j', 'm: ordering: gone', 'm: admin.search:', 'm: admin.dates:', 'n: ordering: a__x', 'n: ordering: x__id__z', 'n: admin.list:'],
+      ['m: ordering: j', 'm: ordering: gone', 'm: admin.search:', 'm: admin.dates:', 'm: admin.focus:', 'n: ordering: a__x', 'n: ordering: x__id__z', 'n: admin.list:'],
     ); // prettier-ignore
   });
 });

@@ -53,6 +53,8 @@ export interface FieldState {
   readonly images?: readonly string[] | undefined;
   /** Whether Markdown is shown below the field as it will look. */
   readonly isPreviewed?: boolean;
+  /** Whether the field gets the focus when the page is loaded. */
+  readonly hasFocus?: boolean;
 }
 
 /** Browsers remove line breaks from inputs other than a textarea. */
@@ -405,7 +407,8 @@ export class FormField {
     const { widget } = column;
     const isBlock = widget === 'markdown' || widget === 'code';
     const control = isBlock ? 'textarea' : widget ? 'text' : column.type.input.control;
-    const common = attributes(controlAttributes(this.id, this.name, this.parts(state)));
+    const own = controlAttributes(this.id, this.name, this.parts(state));
+    const common = attributes({ ...own, autofocus: state.hasFocus });
     if (this.isCheckbox)
       return html`<input${common}
         type="checkbox"

@@ -126,7 +126,8 @@ export async function showConflict(
   });
   const withoutField = new Set([...tooLong.keys()].map(({ key }) => key));
   const kept = form.entries.filter(
-    ([name]) => (!name.startsWith('_') && !withoutField.has(name)) || ['_save', '_list'].includes(name),
+    ([name]) =>
+      (!name.startsWith('_') && !withoutField.has(name)) || ['_save', '_list', '_next'].includes(name),
   );
   const hidden = await hiddenInputs(kept);
   const body = html` <p class="notice" role="alert">

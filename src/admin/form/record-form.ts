@@ -5,6 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import { recordActions, type AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
+import type { Named } from '../../resources/records/look-up.ts';
 import {
   keyIn,
   textOfColumn,
@@ -23,7 +24,7 @@ import {
   type Refusal,
 } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
+import { fieldOfKey, type Form } from '../web/form-data.ts';
 import {
   fieldsOf,
   originIn,
@@ -42,6 +43,7 @@ import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.t
 import { renderMarkdown } from '../web/markdown.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
+import { placeInList, placeLinks } from './place-in-list.ts';
 import { PASSWORD_LABELS, errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
 
 /** What the form of a record shows, and why it is shown again. */
@@ -146,13 +148,27 @@ async function relatedRecords(context: ResourceContext, id: string): Promise<Htm
   );
 }
 
-const saveButtons = ({ may }: AdminView, isNew: boolean): Html =>
-  html`<div class="buttons">
+/**
+ * @param next the next record of the list that the user came from
+ * @param cancel the address that the form of a new record is left for
+ */
+function saveButtons({ may }: AdminView, next: Named | undefined, cancel: string | false): Html {
+  const button = (value: string, text: string): Html =>
+    html`<button class="secondary" name="_save" value="${value}">${text}</button>`;
+  return html`<div class="buttons">
     <button class="primary" name="_save" value="list">Save</button>
-    <button class="secondary" name="_save" value="stay">Save and continue editing</button>
-    ${may.has('add') && html`<button class="secondary" name="_save" value="another">Save and add another</button>`}
-    ${may.has('add') && !isNew && html`<button class="secondary" name="_save" value="new">Save as new</button>`}
+    ${next && html`<input type="hidden" name="_next" value="${fieldOfKey(next.id)}" /><button class="primary" name="_save" value="next">Save and next</button>`}
+    ${cancel !== false && html`<a class="button" href="${cancel}">Cancel</a>`}
+    <details class="menu">
+      <summary>Other ways to save</summary>
+      <div class="buttons">
+        ${button('stay', 'Save and continue editing')}
+        ${may.has('add') && button('another', 'Save and add another')}
+        ${may.has('add') && cancel === false && button('new', 'Save as new')}
+      </div>
+    </details>
   </div>`;
+}
 
 /** Hidden fields with the version and a digest of each value, to detect concurrent changes when the form is sent. */
 function originFields({ typed, stored, sent }: RecordForm, fields: readonly FormField[]): Html | false {
@@ -207,6 +223,7 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
         before: before(field),
         errors: messagesOf(errors, field.name),
         isPreviewed: field.name === previewed?.name,
+        hasFocus: stored !== undefined && !sent && column === resource.focus,
       });
     return stored && (field ? tooLongRow(column, stored, resource) : readOnlyRow(column, stored, context));
   });
@@ -216,6 +233,7 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   if (stored) rows.push(...related.map((column) => readOnlyRow(column, stored, context)));
   const labels = Object.fromEntries(fields.map((field) => [field.name, field.label]));
   const back = listQuery(context, sent);
+  const place = stored && (await placeInList(context, back, stored.id));
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   // After a 503 the record may have been added. Sent again, the form then leads to it.
   const unanswered = page.status === 503 ? sent : undefined;
@@ -237,13 +255,14 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
         ${rows}
         ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
         ${confirmationField(context, errors, needs, false)}
-        ${fields.length > 0 && saveButtons(resource, isNew)}
+        ${fields.length > 0 && saveButtons(resource, place?.next, isNew && links.back(name, back))}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}
     </div>`;
   const shown = {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [listCrumb(resource, back), stored ? shortened(stored.label, 40) : 'Add'],
+    below: place && placeLinks(resource, back ?? '', place),
     kind: 'form',
     badges: stored && badgesOf(stored, output),
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),

@@ -9,9 +9,10 @@ import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { byFormField, rulesOf, typedPassword, type Refusal } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
+import { nextInList } from './place-in-list.ts';
 import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
-import type { Form } from '../web/form-data.ts';
+import { keyOfField, type Form } from '../web/form-data.ts';
 import { isSame, type FormField, type TypedValues } from '../fields/form-field.ts';
 
 /** The JSON body of a form, and the errors of values that cannot be in it. */
@@ -128,7 +129,7 @@ async function labelOf(
   }
 }
 
-/** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record, which keeps the list. */
+/** Redirects after a save as the pressed button asks: to the list, to the record, to the next one, or to the form of another new one. */
 export async function afterSave(
   context: ResourceContext,
   id: string,
@@ -138,15 +139,21 @@ export async function afterSave(
   const { name, title } = context.resource;
   const button = form.get('_save');
   const list = form.get('_list');
-  const label = await labelOf(context, id);
+  const nextId = button === 'next' ? form.get('_next') : undefined;
+  const [label, next] = await Promise.all([
+    labelOf(context, id),
+    list !== undefined && nextId !== undefined && nextInList(context, list, keyOfField(nextId)),
+  ]);
   if (label === undefined) return redirectFailed(context, links.back(name, list), deletedText(outcome));
   const staysOnRecord = button === 'stay' || button === 'new';
-  const to = staysOnRecord
-    ? links.from(list, links.record(name, id))
+  const shown = staysOnRecord ? id : next && next.id;
+  const to = shown
+    ? links.inList(name, shown, list)
     : button === 'another'
       ? links.from(list, links.action(name, 'add'))
       : links.back(name, list);
   const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
-  const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}`;
+  const isLast = button === 'next' && !next;
+  const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}${isLast ? ' There is no next record.' : ''}`;
   return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
 }

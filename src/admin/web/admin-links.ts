@@ -50,6 +50,9 @@ export const links = {
     list === undefined || list === ''
       ? href
       : `${href}?_list=${compactQuery(encodeURIComponent(compactQuery(list)))}`,
+  /** A record with the list that it is shown in, also where that has no query. */
+  inList: (model: string, id: string, list: string | undefined): string =>
+    links.from(list, links.record(model, id)) + (list === '' ? '?_list=' : ''),
   /** The list whose query `from` has added. */
   back: (model: string, list: string | undefined): string =>
     links.list(model, list === undefined ? undefined : LinkParameters.parseOrEmpty(list)),

@@ -39,7 +39,7 @@ export function listQuery({ request, resource }: ResourceContext, sent?: Form): 
   const referer = request.headers.referer ?? '';
   if (referer.length > MAX_REFERER || !URL.canParse(referer)) return undefined;
   const { pathname, search } = new URL(referer);
-  return pathname === links.list(resource.name) && search !== '' ? search.slice(1) : undefined;
+  return pathname === links.list(resource.name) ? search.slice(1) : undefined;
 }
 
 /** Longer `Referer` headers are ignored (characters). A list with the longest query fits. */

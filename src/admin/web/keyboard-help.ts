@@ -16,6 +16,14 @@ const KEYS = {
     ['x', 'Select the record, or deselect it'],
     ['n', 'Add a record'],
   ],
+  'In the form of a record, also while typing': [
+    ['Ctrl+Enter', 'Save, and open the next record if there is one'],
+    ['Ctrl+S', 'Save and continue editing'],
+  ],
+  'On the page of a record that was opened from a list': [
+    ['j', 'Open the next record'],
+    ['k', 'Open the previous record'],
+  ],
   'In a field that searches for a record': [
     ['↓', 'Show matching records, then go to the next one'],
     ['↑', 'Go to the previous one'],
@@ -26,7 +34,8 @@ const KEYS = {
 
 export function showKeyboardHelp(context: AdminContext): Reply {
   const body = html`<p>
-      Keyboard shortcuts work while you are not typing in a field. Everything they do also works without them.
+      Keyboard shortcuts of one key work while you are not typing in a field. Everything they do also works
+      without them.
     </p>
     <noscript><p>They need JavaScript, which is turned off in this browser.</p></noscript>
     <p id="keys-choice" hidden>

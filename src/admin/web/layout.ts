@@ -46,6 +46,8 @@ export interface AdminPage {
   readonly badges?: Content;
   /** Buttons and links beside the heading. */
   readonly actions?: Content;
+  /** What is below the heading. */
+  readonly below?: Content;
   readonly body: Content;
   readonly status?: number;
   /** Sets the CSS class of the body: `login`, `list`, `form`. */
@@ -137,25 +139,33 @@ ${main}
 </html>
 `;
 
-/** The heading of a page, with its badges and actions beside it. */
-export const headingOf = (title: string, actions?: Content, badges?: Content): Html =>
+/** The heading of a page, with its badges and actions beside it, and what is below it. */
+export const headingOf = (title: string, actions?: Content, badges?: Content, below?: Content): Html =>
   html`<div class="heading">
-    <h1>${title}</h1>
+    <div>
+      <h1>${title}</h1>
+      ${below}
+    </div>
     ${badges && html`<p>${badges}</p>`} ${actions && html`<div class="actions">${actions}</div>`}
   </div>`;
 
+/** The title of a page in the browser's tabs and history: it names the list too, unless the heading does. */
+function tabTitle({ title, crumbs = [] }: AdminPage): string {
+  const [first] = crumbs;
+  const isNamed = typeof first !== 'object' || title.includes(first.text);
+  return `${title}${isNamed ? '' : ` · ${first.text}`} · Admin`;
+}
+
 /** The whole document; without an admin request it has no header. */
-function document(
-  context: AdminContext | undefined,
-  { title, crumbs, badges, actions, body, kind }: AdminPage,
-): Html {
+function document(context: AdminContext | undefined, page: AdminPage): Html {
+  const { title, crumbs, badges, actions, below, body, kind } = page;
   const { flash } = context ?? {};
   const top = html`${context && header(context)} ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
-  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions, badges)}
+  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions, badges, below)}
   ${body}`;
   return shell({
-    title: `${title} · Admin`,
+    title: tabTitle(page),
     kind,
     style: withBasePath(STYLE_PATH),
     script: withBasePath(SCRIPT_PATH),

@@ -52,9 +52,11 @@
 
   const linkOf = (row) => row.querySelector('th[scope=row] a, td a');
 
-  /** Moves the focus to the next or previous record. */
+  /** Moves the focus to the next or previous record of a list. On the page of a record, opens it. */
   function move(step) {
     const rows = all('.records tbody tr').filter(linkOf);
+    const neighbor = document.querySelector(`.heading a[rel=${step > 0 ? 'next' : 'prev'}]`);
+    if (neighbor) return act(neighbor, 'click');
     const at = rows.indexOf(document.activeElement.closest('tr'));
     const to = at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step;
     return act(rows[to] && linkOf(rows[to]), 'focus');
@@ -82,6 +84,20 @@
     // On a row's checkbox, Enter would submit the form of the whole list.
     Enter: () => document.activeElement.matches('.check input') && KEYS.e(),
   };
+
+  const saveButton = (value) => document.querySelector(`button[name=_save][value=${value}]`);
+
+  /** What Ctrl does with a key, also while typing. */
+  const CONTROL_KEYS = {
+    s: () => act(saveButton('stay'), 'click'),
+    Enter: () => act(saveButton('next') ?? saveButton('list'), 'click'),
+  };
+
+  document.addEventListener('keydown', (event) => {
+    const isControl = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (isOff || event.defaultPrevented || event.isComposing || event.repeat || !isControl) return;
+    if (Object.hasOwn(CONTROL_KEYS, event.key) && CONTROL_KEYS[event.key]()) event.preventDefault();
+  });
 
   document.addEventListener('keydown', (event) => {
     if (isOff || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -258,7 +274,8 @@
       placeholder: 'Type to search',
     });
     for (const { name, value } of [...key.attributes])
-      if (name === 'required' || name.startsWith('aria-')) input.setAttribute(name, value);
+      if (['required', 'autofocus'].includes(name) || name.startsWith('aria-'))
+        input.setAttribute(name, value);
     const list = make('ul', { role: 'listbox', id: listId, 'aria-label': 'Records', hidden: '' });
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');

@@ -12,7 +12,7 @@ const FIELD = '_form';
 const TEXT_COST = 100;
 
 /** Fields of which the digest is independent: the button, and what only the form of a stored record has. */
-const IGNORED_FIELDS: ReadonlySet<string> = new Set(['_save', '_version', '_origin']);
+const IGNORED_FIELDS: ReadonlySet<string> = new Set(['_save', '_next', '_version', '_origin']);
 
 /**
  * A hidden field with a random token, for a form that must run only once.

@@ -1,5 +1,5 @@
-// Statements about all records that a plan matches: counts, also of each value of a column, and what a change would touch.
-import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+// Statements about all records that a plan matches: counts, the place of a record, and what a change would touch.
+import { exactText, IN_PLACE, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   type Statement,
   createStatement,
@@ -11,7 +11,8 @@ import {
   text,
 } from '../../db/rows.ts';
 import { output, reference, typed, type Column } from '../../db/schema/model.ts';
-import { ROOT, type ListPlan } from '../plan.ts';
+import { afterBoundary, backward } from '../after-boundary.ts';
+import { ROOT, type Boundary, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
 import { assigned } from './check-statements.ts';
 import { replacedText } from './write.ts';
@@ -29,6 +30,37 @@ export const cappedCountStatement = (plan: ListPlan, cap: number): Statement<num
     sql`select count(*) from (select${fromWhere(plan)} limit ${raw(String(cap + 1))}) c`,
     oneCell(number),
   );
+
+/** The number of a record in a list, from 1, and how many records the list has. */
+export interface Place {
+  readonly number: number;
+  readonly count: number;
+}
+
+/**
+ * The place of a record in a list.
+ * @param keys the record's values in the columns of the ordering
+ * @returns undefined for a record that the list does not have, and for a list of more records than the cap
+ */
+export function placeStatement(
+  plan: ListPlan,
+  keys: Boundary['keys'],
+  cap: number,
+): Statement<Place | undefined> {
+  const isBefore = (isInclusive: boolean): Fragment => {
+    const boundary = { keys, isBackward: true, isInclusive };
+    const conditions = afterBoundary(boundary, backward(plan.orderings), IN_PLACE);
+    return sql`(${join(conditions, ' or ')})`;
+  };
+  const rows = sql`select ${isBefore(false)} as before, ${isBefore(true)} as until${fromWhere(plan)} limit ${raw(String(cap + 1))}`;
+  return createStatement(
+    sql`select count(*) filter (where before), count(*) filter (where until), count(*) from (${rows}) r`,
+    ([row = []]) => {
+      const [before = 0, until = 0, count = 0] = row.map(number);
+      return until > before && count <= cap ? { number: until, count } : undefined;
+    },
+  );
+}
 
 /** Which of these rules the record that the plan matches meets; undefined is met by all records. */
 export const metRulesStatement = (

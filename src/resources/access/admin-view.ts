@@ -37,6 +37,8 @@ export interface AdminView extends ResourceView {
   readonly views: readonly ListView[];
   /** The foreign key to the user that a record belongs to. A new record has the caller in it, who may choose another user. */
   readonly ownedBy: Column | undefined;
+  /** The column whose field has the focus when a record is opened. */
+  readonly focus: Column | undefined;
   readonly may: ReadonlySet<AdminAction>;
   /** What the registry adds to that, with the columns of the fields. */
   readonly actions: readonly OfferedAction[];
@@ -236,6 +238,7 @@ export function serveForAdmin(
         ]),
       ]).filter((parts) => findPath(parts, model, visible)),
       views: admin.views ?? [],
+      focus: admin.focus === undefined ? undefined : named([admin.focus])[0],
       may,
       actions: (admin.actions ?? [])
         .filter(({ level }) => (level === undefined ? may.has('change') : meets(access, level)))

@@ -113,7 +113,7 @@ export function checkAdminNames(
       if (!found) return fault(`the admin area shows no column ${JSON.stringify(path)}`);
       return fits && !fits(found.column) ? fault(`${path} ${misfit}`) : [];
     };
-    const { label, list = [], filters = [], search = [], dates } = admin;
+    const { label, list = [], filters = [], search = [], dates, focus } = admin;
     return [
       ...(label === undefined ? [] : parseLabel(label)).flatMap((part) =>
         typeof part === 'string' ? [] : check('label', part.name),
@@ -124,6 +124,9 @@ export function checkAdminNames(
         check('search', path, ({ type }) => type.operators.has('ilike'), 'is not a text column'),
       ),
       ...(dates === undefined ? [] : check('dates', dates, isDate, 'is not a date or datetime column')),
+      ...(focus === undefined
+        ? []
+        : check('focus', focus, (column) => model.columns.includes(column), 'is not a column of the model')),
     ];
   });
 }

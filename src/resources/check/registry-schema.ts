@@ -304,6 +304,7 @@ const ADMIN = objectOf({
   group: NON_EMPTY,
   label: NON_EMPTY,
   dates: NON_EMPTY,
+  focus: NON_EMPTY,
   views: listOf(VIEW, 'must be an array of views'),
   list: NAMES,
   search: NAMES,

@@ -36,6 +36,8 @@ export interface AdminOptions {
   readonly dates?: Name;
   /** Tabs above the list. */
   readonly views?: readonly ListView[];
+  /** The column whose field has the focus when a record is opened. */
+  readonly focus?: Name;
   /** Columns that the admin area shows and does not set. The resource's own `readonly` does not apply here. */
   readonly readonly?: readonly Name[];
   /** Columns that the admin area never shows. The resource's own `exclude` does not apply here. */

@@ -10,12 +10,14 @@ import {
   estimateStatement,
   metRulesStatement,
   valueCountsStatement,
+  placeStatement,
+  type Place,
 } from '../../query/statements/bulk-statements.ts';
 import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { labeledRecord, type LabeledRecordContents } from '../../query/labels/labeled-record-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/visible-history.ts';
-import { mayHideRows, planList, type ListPlan, type Projection } from '../../query/plan.ts';
+import { mayHideRows, planList, type Boundary, type ListPlan, type Projection } from '../../query/plan.ts';
 import { pageStatement } from '../../query/read.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
@@ -23,7 +25,7 @@ import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
-import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
+import { createLookUp, LONGEST_NAME, wordsOf, type Found, type Named } from './look-up.ts';
 import {
   parseLabeledRecords,
   parseLargeRecord,
@@ -119,8 +121,9 @@ export function createBrowsing(
   }
 
   /** One page of records. @returns undefined if they exceed the byte limit */
-  async function recordsOf(list: ListPlan, columns: Projection, maxBytes: number) {
-    const { objects, hasMore } = await database.run(pageStatement({ list, columns, maxBytes }), 'read');
+  async function recordsOf(list: ListPlan, columns: Projection, maxBytes: number, boundary?: Boundary) {
+    const statement = pageStatement({ list, columns, maxBytes, boundary });
+    const { objects, hasMore } = await database.run(statement, 'read');
     return (
       objects && { records: await parseLabeledRecords(String(Buffer.concat(objects))), hasNext: hasMore }
     );
@@ -185,6 +188,31 @@ export function createBrowsing(
     labelsOf,
     lookUp: createLookUp({ labels, count }),
     count,
+
+    /**
+     * Where a record is in a list, by its values in the columns of the ordering: the list need not have it any more.
+     * @returns undefined for a missing record
+     * @throws Problem 400
+     */
+    async placeOf(resource: AdminView, selection: Selection, idText: string) {
+      const list = { ...planOf(resource, selection)[1], limit: 1, offset: 0n };
+      const columns = statements.label(resource);
+      const maxBytes = LONGEST_LABELS;
+      const id = parseId(resource, idText);
+      if (id === undefined) return undefined;
+      const only = chosenOnly({ ...list, where: [] }, [id]);
+      const found = pageStatement({ list: only, columns, maxBytes, boundary: null });
+      const { firstKeys: keys = [] } = await database.run(found, 'read');
+      if (keys.length === 0) return undefined;
+      return {
+        /** The record after it or before it; with `isInclusive` the record itself, if the list has it. */
+        neighbor: async (isBackward: boolean, isInclusive = false): Promise<Named | undefined> =>
+          (await recordsOf(list, columns, maxBytes, { keys, isBackward, isInclusive }))?.records[0],
+        /** Undefined where the list does not have the record, or many others. */
+        place: (): Promise<Place | undefined> =>
+          database.run(placeStatement(list, keys, MAX_COUNTED), 'read'),
+      };
+    },
 
     /** A record with its long values cut. @throws Problem 404 */
     preview: (resource: AdminView, id: string): Promise<StoredRecord> =>
