@@ -462,6 +462,30 @@ describe('many sessions of a user', () => {
     assert.match(rows[0] ?? '', /this session/);
   });
 
+  test('are listed by their browsers and systems', async () => {
+    const id = await service.addUser('traveller', { admin: true });
+    const browser = await logIn(service, 'traveller');
+    const mozilla = (system: string, rest: string): string => `Mozilla/5.0 (${system}) ${rest}`;
+    const agents: Record<string, string> = {
+      'Firefox on Windows': mozilla('Windows NT 10.0; Win64; x64; rv:130.0', 'Gecko/20100101 Firefox/130.0'),
+      'Chrome on Linux': mozilla('X11; Linux x86_64', 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/129.0 Safari/537.36'),
+      'Edge on Windows': mozilla('Windows NT 10.0', 'AppleWebKit/537.36 Chrome/129.0 Safari/537.36 Edg/129.0'),
+      'Chrome on Android': mozilla('Linux; Android 14; Pixel 8', 'AppleWebKit/537.36 Chrome/129.0 Mobile Safari/537.36'),
+      'Safari on iPhone': mozilla('iPhone; CPU iPhone OS 17_6 like Mac OS X', 'Version/17.6 Mobile/15E148 Safari/604.1'),
+      'Safari on macOS': mozilla('Macintosh; Intel Mac OS X 10_15_7', 'Version/17.6 Safari/605.1.15'),
+      'curl/8.5.0': 'curl/8.5.0',
+      unknown: '',
+    }; // prettier-ignore
+    for (const agent of Object.values(agents))
+      await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, address, agent)
+        select ${`agent ${agent}`}, user_key, password_mark, '', ${agent} from vitrine_session where user_key = ${String(id)} limit 1`;
+    const { text } = await browser.get('/admin/-/account/');
+    const shown = [...text.matchAll(/data-label="Browser"><span title="[^"]*">([^<]*)</g)].map(
+      ([, name]) => name,
+    );
+    assert.deepEqual(new Set(shown), new Set([...Object.keys(agents), 'node']));
+  });
+
   test('200 marks of ended sessions are kept, and those of sessions that are still stored', async () => {
     const id = await service.addUser('marked', { admin: true });
     const locked = await logIn(service, 'marked');

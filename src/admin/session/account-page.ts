@@ -9,7 +9,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
 import { setCookie } from '../web/cookies.ts';
-import { moment, shellQuote } from '../web/display-text.ts';
+import { browserName, moment, shellQuote } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { buttonForm } from '../web/layout.ts';
@@ -43,7 +43,8 @@ export const sessionSection = (
       table(
         ['Browser', 'Address', 'Since', 'Last used'],
         list.map(({ agent, address, created, seen, isCurrent }) => [
-          html`${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}`,
+          html`<span title="${agent}">${browserName(agent)}</span
+            >${isCurrent && html` <span class="badge">this session</span>`}`,
           address,
           moment(created),
           moment(seen),

@@ -29,6 +29,18 @@ export const countedRecords = ({ count, precision }: Count): string =>
 
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
+const BROWSERS = { Edg: 'Edge', OPR: 'Opera', SamsungBrowser: 'Samsung Internet', Firefox: 'Firefox', FxiOS: 'Firefox', CriOS: 'Chrome', Chrome: 'Chrome', Safari: 'Safari' }; // prettier-ignore
+const SYSTEMS = { iPhone: 'iPhone', iPad: 'iPad', Android: 'Android', Windows: 'Windows', CrOS: 'ChromeOS', 'Mac OS X': 'macOS', Linux: 'Linux' }; // prettier-ignore
+
+/** The browser and the system of a `User-Agent` header: `Firefox on Windows`. Of another program, its beginning. */
+export function browserName(agent: string): string {
+  const named = (names: Readonly<Record<string, string>>): string[] =>
+    Object.entries(names).flatMap(([mark, name]) => (agent.includes(mark) ? [name] : []));
+  const [[browser], [system]] = [named(BROWSERS), named(SYSTEMS)];
+  if (browser === undefined) return shortened(agent, 40) || 'unknown';
+  return system === undefined ? browser : `${browser} on ${system}`;
+}
+
 /** Quotes a text as one word for a POSIX shell. */
 export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
