@@ -62,10 +62,6 @@ function contextOf(
 ): AdminContext {
   const services = servicesFor(request, areaAccessOf(caller));
   request.recognize(caller);
-  const menu = [...services.resources.values()].map(({ title, name }) => ({
-    text: title,
-    href: links.list(name),
-  }));
   const author = authorOf(caller, request);
   return {
     ...services,
@@ -76,7 +72,6 @@ function contextOf(
     token,
     csrf: csrfOf(token),
     flash: readFlash(request, token),
-    menu,
   };
 }
 

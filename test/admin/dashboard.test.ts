@@ -113,12 +113,13 @@ describe('the start page of the admin area', () => {
     ]); // prettier-ignore
   });
 
-  test('links to the users, to the history and to the events', async () => {
+  test('links to the users, to the history and to the events, by their titles', async () => {
     const [, actions = ''] = /<div class="actions">([^]*?)<\/div>/.exec(await open()) ?? [];
     assert.deepEqual(
       [...actions.matchAll(/href="([^"]*)"/g)].map(([, href]) => href),
       ['/admin/user/', '/admin/vitrine_history/', '/admin/vitrine_event/'],
     );
+    assert.deepEqual([...actions.matchAll(/>([^<]+)<\/a>/g)].map(([, text]) => text), ['User', 'History', 'Events']); // prettier-ignore
   });
 
   test('says that there are no changes yet', async () => {
@@ -166,6 +167,30 @@ describe('the start page of the admin area', () => {
       Array.from({ length: 10 }, (_, index) => `Note ${12 - index}.`),
     );
     assert.match(page, /<a href="\/admin\/vitrine_history\/">All changes<\/a>/);
+  });
+
+  test('shows one line for an operation on several records', async () => {
+    const add = async (titles: readonly string[]): Promise<void> => {
+      const body = titles.map((title) => ({ title }));
+      assert.equal((await service.request('/api/note/', { method: 'POST', user: 'ada', body })).status, 201);
+    };
+    await service.request('/api/note/', { method: 'POST', user: 'bob', body: { title: 'Before' } });
+    await add(Array.from({ length: 25 }, (_, index) => `Many ${index}`));
+    await add(['One alone']);
+    await add(['First', 'Second']);
+    const page = await open();
+    const lines = latestOf(page).map((row) => row.replace(/<[^>]*>/g, ''));
+    assert.deepEqual(
+      lines.map((line) => line.replace(/\d+(?= in Note and 24)/, 'n')),
+      [
+        'ada API added First in Note and 1 more change',
+        'ada API added One alone in Note',
+        'ada API added Many n in Note and 24 more changes',
+        'bob API added Before in Note',
+      ],
+    );
+    const [, href = ''] = / and <a href="([^"]*)">24 more changes<\/a>/.exec(page) ?? [];
+    assert.match((await browser.get(href.replaceAll('&amp;', '&'))).text, /1–20 of 25 records/);
   });
 
   test('shows “unknown” for the count of a locked table', async () => {

@@ -117,7 +117,9 @@ export async function press(page: Page, key: string): Promise<void> {
   await Promise.all([nextLoad(page), page.keyboard.press(key)]);
 }
 
-export const link = (page: Page, name: string): Locator => page.getByRole('link', { name, exact: true });
+/** A link of the page, apart from those to all lists beside it. */
+export const link = (page: Page, name: string): Locator =>
+  page.locator('body > :not(.side)').getByRole('link', { name, exact: true });
 export const button = (page: Page, name: string | RegExp): Locator =>
   page.getByRole('button', { name, exact: true });
 

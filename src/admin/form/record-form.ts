@@ -262,7 +262,8 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   const shown = {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [listCrumb(resource, back), stored ? shortened(stored.label, 40) : 'Add'],
-    below: place && placeLinks(resource, back ?? '', place),
+    below:
+      stored && html`<div class="below">${title} ${place && placeLinks(resource, back ?? '', place)}</div>`,
     kind: 'form',
     badges: stored && badgesOf(stored, output),
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),

@@ -12,7 +12,6 @@ import type { AccessSettings } from '../../resources/access/rights.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import type { Link } from './admin-links.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Access, Caller } from '../../resources/access/access.ts';
@@ -109,8 +108,6 @@ export interface AdminContext extends Services {
   /** The token that every form carries; see `hasValidCsrf`. */
   readonly csrf: string;
   readonly flash: Flash | undefined;
-  /** Links to all lists, for the header of each page. */
-  readonly menu: readonly Link[];
   /** Records an event that the caller causes with this request; see `RecordEvent`. */
   readonly report: (
     name: EventName,

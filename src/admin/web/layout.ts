@@ -6,6 +6,7 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
+import { listGroups, listMenu } from './list-menu.ts';
 import { links, type Link } from './admin-links.ts';
 import { shortened } from './display-text.ts';
 import type { AdminContext } from './admin-context.ts';
@@ -86,21 +87,14 @@ export const buttonForm = (
     </button>
   </form>`;
 
-const header = ({ request, caller, csrf, menu }: AdminContext): Html =>
+const header = (context: AdminContext): Html =>
   html`<header class="top">
     <a class="brand" href="${links.dashboard}">Admin</a>
-    <nav class="lists" aria-label="Lists">
-      <details class="menu">
-        <summary>Lists</summary>
-        <ul>
-          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': withBasePath(request.path).startsWith(href) && 'true' })}>${text}</a></li>`)}
-        </ul>
-      </details>
-    </nav>
+    ${listMenu(context)}
     <nav class="who" aria-label="Account">
       <a href="${links.page('keys')}">Keyboard</a>
-      <a href="${links.page('account')}">${caller.name}</a>
-      ${buttonForm(links.page('logout'), csrf, 'Log out')}
+      <a href="${links.page('account')}">${context.caller.name}</a>
+      ${buttonForm(links.page('logout'), context.csrf, 'Log out')}
     </nav>
   </header>`;
 
@@ -160,7 +154,9 @@ function tabTitle({ title, crumbs = [] }: AdminPage): string {
 function document(context: AdminContext | undefined, page: AdminPage): Html {
   const { title, crumbs, badges, actions, below, body, kind } = page;
   const { flash } = context ?? {};
-  const top = html`${context && header(context)} ${context && crumbs && crumbList(crumbs)}
+  const isBesideGroups = kind !== 'dashboard';
+  const top = html`${context && header(context)} ${context && isBesideGroups && listGroups(context)}
+  ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
   const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions, badges, below)}
   ${body}`;

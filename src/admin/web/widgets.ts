@@ -1,6 +1,7 @@
 // Parts that several pages share: field errors, the error summary, fields for passwords and codes, tables.
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { Link } from './admin-links.ts';
 import { capitalized } from './display-text.ts';
 import { attributes, html, type Attributes, type Content, type Html } from './html.ts';
 
@@ -178,6 +179,19 @@ export const chip = (content: Content, messages: readonly string[] | undefined, 
   html`<li class="${messages ? 'chip faulty' : 'chip'}">
     <span>${content}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span> ${remove}
   </li>`;
+
+/** A link to a record, and the title of its resource. */
+export interface RecordLink extends Link {
+  readonly of: string;
+}
+
+/** A list of records, each with the title of its resource. */
+export const recordLinks = (records: readonly RecordLink[]): Html =>
+  html`<ul class="choices">
+    ${records.map(
+      ({ text, href, of }) => html`<li><a href="${href}">${text}</a> <span class="key">${of}</span></li>`,
+    )}
+  </ul>`;
 
 /** A table row for a resource: its link, a number of its records, and a link that adds one. */
 export const resourceRow = ({ title, may }: AdminView, link: Content, count: string, add: string): Html =>
