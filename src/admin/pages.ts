@@ -12,6 +12,7 @@ import { runSelectionAction } from './actions/selection-actions.ts';
 import { undo } from './actions/undo.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
 import { recordActions } from '../resources/access/admin-view.ts';
+import { showGo } from './dashboard/go-page.ts';
 import type { AdminContext, RecordContext, ResourceContext } from './web/admin-context.ts';
 import type { Form } from './web/form-data.ts';
 import { showChange, showHistory } from './history/history-page.ts';
@@ -77,6 +78,7 @@ export const GENERAL_PAGES = {
   confirm: pageOf(codeConfirmation),
   zone: { change: chooseTimeZone },
   keys: { show: showKeyboardHelp },
+  go: { show: showGo },
 } satisfies Record<string, Page<AdminContext>>;
 
 const exported = (format: ExportFormat): Page<ResourceContext> => ({

@@ -243,7 +243,7 @@ describe('a GET changes nothing', () => {
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/land/x/action/?name=shout', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
     '/admin/-/tokens/', '/admin/user/1/access/', '/admin/-/set-password/?link=x',
-    '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/user/1/second-factor/',
+    '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/-/go/?q=note', '/admin/user/1/second-factor/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/zone/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/land/x/action/?name=shout&_action=shout&_value=1&_confirm=1&_expected=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',

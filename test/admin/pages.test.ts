@@ -60,7 +60,7 @@ const PAGES: Record<number, readonly string[]> = {
     '/admin/', '/admin//', '/admin/thing', '/admin/thing/', '/admin/thing/1', '/admin/thing/1/', '/admin/thing/-/add',
     '/admin/thing/-/import/', '/admin/thing/1/delete/', '/admin/thing/1/history/', '/admin/user/1/', '/admin/user/',
     '/admin/user/1/password/', '/admin/user/1/access/', '/admin/-/account/', '/admin/-/tokens/', '/admin/-/keys/', '/admin/-/login/', '/admin/vitrine_history/',
-    '/admin/-/second-factor/', '/admin/-/confirm/',
+    '/admin/-/second-factor/', '/admin/-/confirm/', '/admin/-/go/', '/admin/-/go/?q=nothing',
     '/admin/fixed/', '/admin/fixed/1/',
   ],
   404: [

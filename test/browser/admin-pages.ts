@@ -246,6 +246,8 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
     },
   },
   { name: 'the keyboard shortcuts', open: at('/admin/-/keys/') },
+  { name: 'Go to', open: at('/admin/-/go/?q=trip') },
+  { name: 'Go to, with recent records', open: at('/admin/-/go/') },
   { name: 'the password of a user', open: at('/admin/user/2/password/') },
   {
     name: 'the password of a user with errors',

@@ -5,6 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import {
   follow,
   heading,
+  link,
   MODES,
   openSite,
   press,
@@ -138,10 +139,17 @@ const stay = {
   columns: { land: { type: 'foreignKey', references: 'land' } },
 } satisfies Resource;
 
+/** A model whose records give the focus to a field that the script replaces. */
+const halt = {
+  model: 'halt',
+  columns: { name: { type: 'string' }, town: { type: 'foreignKey', references: 'town' } },
+  admin: { focus: 'town' },
+} satisfies Resource;
+
 describe('the script', () => {
   let page: Page;
   const site: Site = useStarted(
-    () => openSite({}, [stay]),
+    () => openSite({}, [stay, halt]),
     async () => {
       page = await site.openAs();
     },
@@ -160,6 +168,59 @@ describe('the script', () => {
     assert.equal(await page.getByLabel('Select Trip 02').isChecked(), true);
     await press(page, 'e');
     assert.equal(await heading(page), 'Trip 02');
+  });
+
+  test('has keys that save and go through a list, also while typing', async () => {
+    await site.service
+      .sql`insert into halt (name, town_id) select 'Halt ' || n, n from generate_series(1, 3) n`;
+    await page.goto('/admin/halt/?ordering=id');
+    await page.keyboard.press('j');
+    await press(page, 'e');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    assert.equal(await isFocused(town), true);
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('town 050');
+    await press(page, 'Control+Enter');
+    await expectMessage(page, 'was changed.');
+    assert.equal(await heading(page), 'Halt 2');
+    assert.equal(await isFocused(town), true);
+    await page.getByLabel('Name').fill('Halt 2, for long');
+    await press(page, 'Control+s');
+    await expectMessage(page, 'was changed.');
+    assert.equal(await heading(page), 'Halt 2, for long');
+    await page.getByRole('heading', { level: 1 }).click();
+    await press(page, 'j');
+    assert.equal(await heading(page), 'Halt 3');
+    await page.getByRole('heading', { level: 1 }).click();
+    await press(page, 'k');
+    assert.equal(await heading(page), 'Halt 2, for long');
+    await page.goto('/admin/halt/1/');
+    assert.equal(await town.inputValue(), 'Town 050');
+    await page.getByLabel('Name').fill('The first');
+    // Without a list there is no next record.
+    await press(page, 'Control+Enter');
+    assert.equal(await heading(page), 'Halt');
+  });
+
+  test('goes to any record by its name', async () => {
+    await page.goto('/admin/thing/-/add/');
+    await page.getByLabel('Name').focus();
+    await page.keyboard.press('Control+k');
+    assert.equal(await isFocused(page.getByLabel('Go to')), true);
+    await page.keyboard.type('town 11');
+    const results = page.getByRole('search', { name: 'Go to' }).getByRole('link');
+    await expectVisible(results.filter({ hasText: 'Town 110' }));
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    await assertFocusVisible(page);
+    assert.equal(await focused(page).innerText(), 'Town 111');
+    await page.keyboard.press('Escape');
+    assert.equal(await isFocused(page.getByLabel('Go to')), true);
+    assert.equal(await results.first().isVisible(), false);
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('town 112');
+    await press(page, 'Enter');
+    assert.equal(await heading(page), 'Town 112');
   });
 
   test('lists its keys, which can be disabled', async () => {
@@ -361,7 +422,7 @@ describe('the script', () => {
     });
     await other.goto('/admin/user/2/');
     await other.getByLabel('Your current password').fill('pw-admin');
-    await other.getByRole('link', { name: 'History', exact: true }).click();
+    await link(other, 'History').click();
     await other.waitForURL('**/history/');
     assert.deepEqual(dialogs, []);
     await other.close();
@@ -374,12 +435,12 @@ describe('the script', () => {
       void dialog.dismiss();
     });
     await page.goto('/admin/note/1/');
-    await page.getByRole('link', { name: 'History' }).click();
+    await link(page, 'History').click();
     await page.waitForURL('**/history/');
     await page.goto('/admin/note/1/');
     await page.getByLabel('Message').fill('Half a sentence');
     const shown = page.waitForEvent('dialog');
-    await page.getByRole('link', { name: 'History' }).click({ noWaitAfter: true });
+    await link(page, 'History').click({ noWaitAfter: true });
     await shown;
     assert.deepEqual(dialogs, ['beforeunload']);
     assert.equal(await page.getByLabel('Message').inputValue(), 'Half a sentence');

@@ -24,7 +24,7 @@ export const links = {
   get dashboard(): string {
     return root();
   },
-  /** `login`, `logout`, `account`, `zone`, `sessions`, `tokens`, `set-password`, `second-factor`, `confirm`, `keys`. */
+  /** `login`, `logout`, `account`, `zone`, `sessions`, `tokens`, `set-password`, `second-factor`, `confirm`, `keys`, `go`. */
   page: (name: string): string => `${root()}-/${name}/`,
   list: (model: string, parameters?: LinkParameters): string =>
     `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,

@@ -7,7 +7,10 @@ import { table } from './widgets.ts';
 
 /** What each key does; `script.js` implements them. */
 const KEYS = {
-  'On every page': [['?', 'Show this page']],
+  'On every page': [
+    ['Ctrl+K', 'Go to a list or a record'],
+    ['?', 'Show this page'],
+  ],
   'In a list': [
     ['/', 'Go to the search'],
     ['j', 'Go to the next record'],

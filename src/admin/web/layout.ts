@@ -87,10 +87,21 @@ export const buttonForm = (
     </button>
   </form>`;
 
+/** The search field of all pages. Not of type `search`, which is that of the list. */
+function goForm({ request }: AdminContext): Html {
+  const address = links.page('go');
+  const isHere = withBasePath(request.path).replace(/\/?$/, '/') === address;
+  const words = isHere ? new URLSearchParams(request.query).get('q') : '';
+  return html`<form class="go" role="search" aria-label="Go to" action="${address}">
+    <label for="go" class="hidden">Go to</label>
+    <input id="go" name="q" value="${words}" placeholder="Go to …" autocomplete="off" enterkeyhint="go" />
+  </form>`;
+}
+
 const header = (context: AdminContext): Html =>
   html`<header class="top">
     <a class="brand" href="${links.dashboard}">Admin</a>
-    ${listMenu(context)}
+    ${listMenu(context)} ${goForm(context)}
     <nav class="who" aria-label="Account">
       <a href="${links.page('keys')}">Keyboard</a>
       <a href="${links.page('account')}">${context.caller.name}</a>
@@ -158,8 +169,8 @@ function document(context: AdminContext | undefined, page: AdminPage): Html {
   const top = html`${context && header(context)} ${context && isBesideGroups && listGroups(context)}
   ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
-  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions, badges, below)}
-  ${body}`;
+  const main = html`${!context && html`<p class="brand">Admin</p>`}
+  ${headingOf(title, actions, badges, below)} ${body}`;
   return shell({
     title: tabTitle(page),
     kind,

@@ -85,11 +85,13 @@
     Enter: () => document.activeElement.matches('.check input') && KEYS.e(),
   };
 
+  const goField = document.getElementById('go');
   const saveButton = (value) => document.querySelector(`button[name=_save][value=${value}]`);
 
   /** What Ctrl does with a key, also while typing. */
   const CONTROL_KEYS = {
     s: () => act(saveButton('stay'), 'click'),
+    k: () => act(goField, 'select') && act(goField, 'focus'),
     Enter: () => act(saveButton('next') ?? saveButton('list'), 'click'),
   };
 
@@ -115,6 +117,57 @@
     }
   };
   for (const type of ['click', 'keydown']) document.addEventListener(type, close);
+
+  // Go to: results while typing, as links below the field -------------------------------------------
+
+  if (goField) {
+    const form = goField.closest('form');
+    const list = make('ul', { class: 'choices', hidden: '' });
+    const status = make('span', { role: 'status', class: 'hidden' });
+    form.append(list, status);
+    let timer;
+    let request;
+
+    const search = async () => {
+      request?.abort();
+      request = new AbortController();
+      const words = goField.value.trim();
+      if (words === '') return (list.hidden = true);
+      try {
+        const address = `${form.getAttribute('action')}?q=${encodeURIComponent(words)}`;
+        const headers = { Accept: 'application/json' };
+        const response = await fetch(address, { headers, signal: request.signal });
+        // Enter shows the login, or the error.
+        if (response.redirected || !response.ok) return (list.hidden = true);
+        const { results } = await response.json();
+        const items = results.map(({ text, href, of }) => {
+          const item = make('li');
+          item.append(make('a', { href }, text), make('span', { class: 'key' }, of));
+          return item;
+        });
+        list.replaceChildren(...items);
+        list.hidden = items.length === 0 || document.activeElement !== goField;
+        status.textContent = items.length === 0 ? 'Nothing found.' : `${items.length} found`;
+      } catch {
+        // It was aborted, or there is no connection.
+      }
+    };
+    goField.addEventListener('input', () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void search(), SEARCH_DELAY);
+    });
+    form.addEventListener('keydown', (event) => {
+      const stops = [goField, ...all('a', list)];
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (list.hidden || event.isComposing || !(step || event.key === 'Escape')) return;
+      if (!step) list.hidden = true;
+      stops[step ? stops.indexOf(document.activeElement) + step : 0]?.focus();
+      event.preventDefault();
+    });
+    form.addEventListener('focusout', ({ relatedTarget }) => {
+      if (!form.contains(relatedTarget)) list.hidden = true;
+    });
+  }
 
   // Selecting rows --------------------------------------------------------------------------------
 
@@ -274,8 +327,7 @@
       placeholder: 'Type to search',
     });
     for (const { name, value } of [...key.attributes])
-      if (['required', 'autofocus'].includes(name) || name.startsWith('aria-'))
-        input.setAttribute(name, value);
+      if (name === 'required' || name.startsWith('aria-')) input.setAttribute(name, value);
     const list = make('ul', { role: 'listbox', id: listId, 'aria-label': 'Records', hidden: '' });
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');
@@ -444,6 +496,10 @@
       else if (searchedFor === typed) chooseMeant();
       else void search();
     });
+
+    if (!key.autofocus) return;
+    input.focus();
+    input.select();
   }
 
   all('.reference[data-lookup]').forEach(enhance);

@@ -25,7 +25,7 @@ import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
-import { createLookUp, LONGEST_NAME, wordsOf, type Found, type Named } from './look-up.ts';
+import { createLookUp, createSearch, LONGEST_NAME, wordsOf, type Found, type Named } from './look-up.ts';
 import {
   parseLabeledRecords,
   parseLargeRecord,
@@ -187,6 +187,7 @@ export function createBrowsing(
     labels,
     labelsOf,
     lookUp: createLookUp({ labels, count }),
+    ...createSearch({ labels }),
     count,
 
     /**

@@ -136,3 +136,23 @@ export function createLookUp({ labels, count }: Reads) {
     return { records: sorted.slice(0, max), hasNext: matches.hasNext || sorted.length > max };
   };
 }
+
+/** The two steps of a search of all resources, where each may have many records: together three statements, and two scans. */
+export const createSearch = ({ labels }: Pick<Reads, 'labels'>) => ({
+  /** The record with this key, also as `#7`, then those whose label begins with the words, in the order of their labels. */
+  async begun(resource: AdminView, words: string, max: number): Promise<Found> {
+    const [first] = labelOrdering(resource);
+    const pattern = `${escapePattern(words)}%`;
+    const keyed = await labels(resource, { query: 'limit=1', search: '', ids: [words.replace(/^#/, '')] });
+    if (first?.column.type.operators.has('ilike') !== true || !fitsBudget([pattern])) return keyed;
+    const query = `${first.name}__ilike=${encodeURIComponent(pattern)}&ordering=${first.name}&limit=${max}`;
+    const { records, hasNext } = await labels(resource, { query, search: '' });
+    return { records: [...keyed.records, ...records], hasNext };
+  },
+
+  /** Those that match the search of the resource, in the order of its list, so that a scan ends with the last one. */
+  matching: async (resource: AdminView, words: string, max: number): Promise<Found> =>
+    fitsBudget(wordsOf(words).map(containing))
+      ? labels(resource, { query: `limit=${max}`, search: words })
+      : { records: [], hasNext: false },
+});
