@@ -91,9 +91,8 @@ function footer({ history, resource }: ResourceContext, { parameters, search, co
     ${
       allows.has('export') &&
       html`Export this list: ${exported('csv', 'CSV')}, ${exported('excel.csv', 'CSV for Excel')},
-      ${exported('json', 'JSON')}. As shown, with the labels of related records:
-      ${exported('shown.csv', 'shown columns as CSV', list)},
-      ${exported('shown.excel.csv', 'as CSV for Excel', list)}.`
+      ${exported('json', 'JSON')}. Only the shown columns, with the labels of related records:
+      ${exported('shown.csv', 'as CSV', list)}, ${exported('shown.excel.csv', 'as CSV for Excel', list)}.`
     }
     ${
       access &&

@@ -143,7 +143,7 @@ export const isPlain = ({ type }: Column): boolean => !type.unordered || type.el
 function usefulness(column: Column): number {
   if (column.labels || column.choices || column.type.input.control === 'checkbox') return 0;
   if (column.references) return 1;
-  return isDate(column) ? 2 : 3;
+  return isDate(column) ? 2 : column.isPrimary ? 4 : 3;
 }
 
 /** The filters of a resource whose registry entry names none: every column that `in` can compare, the most useful first. */
