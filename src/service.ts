@@ -45,9 +45,11 @@ import {
   SHOWN_SYSTEM_TABLES,
   SYSTEM_TABLES,
   TOKEN,
+  VIEW,
 } from './resources/definition/system-tables.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
+import { createSavedViews } from './resources/users/saved-views.ts';
 import { createPasswordLinks, type PasswordLinks } from './resources/users/password-links.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import type { Roles } from './resources/definition/roles.ts';
@@ -280,6 +282,7 @@ export function createService(
         `MFA=required needs the table ${SECOND_FACTOR.model}, which is missing, or which the database role may not use.`,
       );
     const users = userResource && createUsers(database, userResource.model, sessions, factorModel, facts);
+    const viewTable = models.get(VIEW.model);
     const tokenModel = models.get(TOKEN.model);
     // What a command does, its output says.
     const logEvent = logger[waits ? 'info' : 'debug'];
@@ -392,6 +395,7 @@ export function createService(
               admitted: facts.admitted,
               sessions: logins,
               tokens,
+              savedViews: viewTable && createSavedViews(database, viewTable),
               passwordLinks,
               accounts: users,
               secondFactors,

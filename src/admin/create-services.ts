@@ -37,6 +37,7 @@ export interface AdminOptions extends Pick<
   | 'sessions'
   | 'secondFactors'
   | 'tokens'
+  | 'savedViews'
   | 'passwordLinks'
   | 'accounts'
   | 'adminArea'

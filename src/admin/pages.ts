@@ -21,6 +21,7 @@ import { showKeyboardHelp } from './web/keyboard-help.ts';
 import { saveRecord, showAdd, showRecord } from './form/edit-page.ts';
 import { applyFilters } from './list/filter-panel.ts';
 import { showList } from './list/list-page.ts';
+import { saveView } from './list/list-views.ts';
 import { logOut } from './session/login.ts';
 import { codeConfirmation, ownSecondFactor, removeSecondFactor } from './session/second-factor-page.ts';
 import { lookUp } from './fields/references.ts';
@@ -90,6 +91,7 @@ const exported = (format: ExportFormat): Page<ResourceContext> => ({
 export const LIST_PAGES = {
   list: { show: showList },
   filter: { show: applyFilters },
+  view: pageOf(saveView),
   add: { isAllowed: may('add'), show: showAdd, change: saveRecord },
   bulk: { isAllowed: isKeyed, change: runSelectionAction },
   lookup: { isAllowed: isKeyed, show: lookUp },

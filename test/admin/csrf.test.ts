@@ -85,6 +85,7 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
     await logIn(service, 'ada');
     return { path: '/admin/-/sessions/', fields: {} };
   },
+  view: () => Promise.resolve({ path: '/admin/note/-/view/', fields: { title: 'All notes' } }),
   zone: () => Promise.resolve({ path: '/admin/-/zone/', fields: { zone: 'Europe/Zurich' } }),
   'second-factor': async () => {
     const id = await service.addUser(`f${await note()}`);
@@ -239,15 +240,16 @@ describe('a GET changes nothing', () => {
   const PATHS = [
     '/admin/', '/admin/-/login/', '/admin/-/account/', '/admin/-/keys/', '/admin/vitrine_history/', '/admin/vitrine_history/1/',
     '/admin/note/', '/admin/note/?_columns=message', '/admin/note/-/filter/?_has.message=x', '/admin/note/-/add/',
-    '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv', '/admin/note/-/export.shown.csv', '/admin/note/-/export.shown.excel.csv',
-    '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
+    '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv',
+    '/admin/note/-/export.excel.csv', '/admin/note/-/export.json', '/admin/note/-/export.shown.csv',
+    '/admin/note/-/export.shown.excel.csv', '/admin/note/-/view/?message=x',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/land/x/action/?name=shout', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
     '/admin/-/tokens/', '/admin/user/1/access/', '/admin/-/set-password/?link=x',
     '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/-/go/?q=note', '/admin/user/1/second-factor/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/zone/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/land/x/action/?name=shout&_action=shout&_value=1&_confirm=1&_expected=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
-    '/admin/user/1/access/?_sessions=end', '/admin/-/tokens/?_revoke=1&label=x',
+    '/admin/user/1/access/?_sessions=end', '/admin/-/tokens/?_revoke=1&label=x', '/admin/note/-/view/?title=x&message=x',
   ]; // prettier-ignore
 
   test('the test covers every page that accepts a GET', () => {

@@ -3,7 +3,15 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { closedAfter, startService, useService, type Sql } from '../support.ts';
-import { logIn, readable, unescaped, type AdminAnswer, type Browser, type Fields } from './support.ts';
+import {
+  errorsIn,
+  logIn,
+  readable,
+  unescaped,
+  type AdminAnswer,
+  type Browser,
+  type Fields,
+} from './support.ts';
 import { resources as shipped, thing } from './sample-resources.ts';
 import { before, describe, test } from 'node:test';
 
@@ -648,8 +656,45 @@ describe('the views of a list', () => {
     assert.deepEqual(names(await list('?team=ada', 'job')), ['one', 'three']);
   });
 
-  test('are not shown where the registry has none', async () => {
+  test('are not shown where there are none', async () => {
     assert.deepEqual(tabs(await list('')), []);
+  });
+
+  test('are saved for oneself, renamed and deleted', async () => {
+    const query = '?ready=true&_columns=name,day&ordering=-name&_search=a';
+    const save = linksOf(await list(`${query}&page=1`))['Save this view'] ?? '';
+    const form = await ada.get(save);
+    assert.match(readable(form), /Save this view: Things/);
+    for (const title of [' ', 'x'.repeat(61)]) assert.equal((await ada.post(save, { title })).status, 400);
+    assert.deepEqual(errorsIn(await ada.post(save, { title: '' })), { title: 'Is required.' });
+    const done = await ada.post(save, { title: ' <Ready> & "new" ' });
+    assert.equal(done.status, 303);
+    const page = await ada.follow(done);
+    assert.match(page.text, /aria-current="page">&lt;Ready&gt; &amp; &quot;new&quot;</);
+    assert.deepEqual(names(page), names(await list(query)));
+    const change = linksOf(page)['Change this view'] ?? '';
+    assert.equal((await ada.post(change, { title: 'Ready' })).status, 303);
+    assert.deepEqual(tabs(await list('')).map(([title]) => title), ['All', 'Ready']); // prettier-ignore
+    assert.equal((await ada.post(change, { title: '', delete: '1' })).status, 303);
+    assert.deepEqual(tabs(await list('')), []);
+    for (const id of [
+      change,
+      '/admin/thing/-/view/?_view=x',
+      '/admin/thing/-/view/?_view=99999999999999999999',
+    ]) {
+      assert.equal((await ada.get(id)).status, 404, id);
+      assert.equal((await ada.post(id, { title: 'x' })).status, 404, id);
+    }
+  });
+
+  test('report a column that is gone', async () => {
+    await service.sql`insert into vitrine_view (user_key, model, title, query) values ('1', 'thing', 'Old', 'gone=1&_columns=name%2Cgone')`;
+    const [, old] = tabs(await list(''));
+    assert.equal(old?.[0], 'Old');
+    const page = await list(old?.[1].replace('/admin/thing/', '') ?? '');
+    assert.equal(page.status, 400);
+    assert.match(readable(page), /this list has no column "gone"/);
+    await service.sql`delete from vitrine_view`;
   });
 });
 

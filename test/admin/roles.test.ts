@@ -94,6 +94,39 @@ describe('a role in the admin area', () => {
     assert.match(readable(refused), /Wrong user name or password, or this user may not log in here\./);
   });
 
+  test('shows the views that others share, unless they name what is not granted', async () => {
+    const ada = await logIn(service, 'ada');
+    const save = async (browser: Browser, query: string, title: string): Promise<AdminAnswer> =>
+      browser.post(`/admin/ticket/-/view/?${query}`, { title, shared: '1' });
+    for (const [query, title] of [
+      ['status=open', 'Open ones'],
+      ['secret=x', 'By secret'],
+      ['_columns=secret', 'Secrets'],
+      ['customer__birthday__lt=2001-01-01', 'Old'],
+    ] as const)
+      // prettier-ignore
+      assert.equal((await save(ada, query, title)).status, 303);
+    await ada.post('/admin/ticket/-/view/?status=done', { title: 'Of ada' });
+    // Only admins share views.
+    assert.equal((await save(sue, 'status=done', 'Of sue')).status, 303);
+    const tabs = (page: AdminAnswer): string[] =>
+      [.../<nav class="tabs"[\s\S]*?<\/nav>/.exec(page.text)?.[0].matchAll(/>([^<>]+)<\/a/g) ?? []].map(([, title = '']) => title); // prettier-ignore
+    assert.deepEqual(tabs(await sue.get('/admin/ticket/')), ['All', 'Open ones', 'Of sue']);
+    assert.deepEqual(tabs(await ada.get('/admin/ticket/')), ['All', 'Open ones', 'By secret', 'Secrets', 'Old', 'Of ada']); // prettier-ignore
+    assert.doesNotMatch((await sue.get('/admin/ticket/')).text, /birthday|_columns=secret/);
+    const [shared] = await service.sql`select id from vitrine_view where title = 'Open ones'`;
+    const [other] = await service.sql`select id from vitrine_view where title = 'Of ada'`;
+    for (const id of [shared?.['id'], other?.['id']]) {
+      const path = `/admin/ticket/-/view/?_view=${String(id)}`;
+      assert.equal((await sue.get(path)).status, 404);
+      assert.equal((await sue.post(path, { title: 'x', delete: '1' })).status, 404);
+    }
+    assert.equal((await sue.get('/admin/note/-/view/?text=x')).status, 404);
+    const own = /href="([^"]*_view=\d+)"/.exec((await sue.get('/admin/ticket/?status=done')).text)?.[1] ?? '';
+    assert.equal((await sue.post(own, { title: 'x', delete: '1' })).status, 303);
+    await service.sql`delete from vitrine_view`;
+  });
+
   test('shows the granted resources, and no others', async () => {
     const start = (await sue.get('/admin/')).text;
     for (const name of ['ticket', 'customer']) assert.match(start, new RegExp(`href="/admin/${name}/"`));

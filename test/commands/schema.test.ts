@@ -64,7 +64,7 @@ describe('vitrine schema', () => {
     assert.deepEqual(
       lines.filter(({ level }) => level === 'info').map(({ message }) => message),
       [
-        'created tables user, relationship, message, note, vitrine_history, vitrine_session, vitrine_secret, vitrine_token, vitrine_idempotency, vitrine_event, vitrine_seal, vitrine_second_factor; 10 indexes; 3 foreign keys',
+        'created tables user, relationship, message, note, vitrine_history, vitrine_session, vitrine_secret, vitrine_token, vitrine_idempotency, vitrine_event, vitrine_seal, vitrine_second_factor, vitrine_view; 11 indexes; 3 foreign keys',
         'made the history append-only for the database role',
       ],
     );

@@ -78,7 +78,7 @@ describe(`${PAGE}, on the Chinook database`, () => {
     await database.sql.unsafe(statements).simple();
     await database.sql
       .unsafe(
-        `grant all on "user", vitrine_session, vitrine_token, vitrine_idempotency, vitrine_second_factor to ${role}; grant select, insert on vitrine_history, vitrine_event, vitrine_seal to ${role}`,
+        `grant all on "user", vitrine_session, vitrine_token, vitrine_idempotency, vitrine_second_factor, vitrine_view to ${role}; grant select, insert on vitrine_history, vitrine_event, vitrine_seal to ${role}`,
       )
       .simple();
   }

@@ -68,6 +68,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'vitrine_secret',
       'vitrine_session',
       'vitrine_token',
+      'vitrine_view',
     ]);
   });
 

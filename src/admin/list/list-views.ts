@@ -1,12 +1,18 @@
-// The views of a list: tabs that the registry defines by the query of a list's address.
+// The views of a list: tabs of the registry and those that people save, each the query of a list's address.
 import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { columnOfMe } from '../../query/row-rules.ts';
+import { notFound, Problem } from '../../errors.ts';
+import { MAX_VIEWS, type SavedView } from '../../resources/users/saved-views.ts';
+import type { Action } from '../session/action.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { LinkParameters } from '../web/admin-links.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
+import { redirectDone, redirectFailed } from '../web/admin-request.ts';
+import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
-import type { ListState } from '../web/list-state.ts';
+import { ListState } from '../web/list-state.ts';
+import { controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** What `$me` and `$me.column` are for the caller; the function returns null where the record has no such value. */
 async function valueOfMe(
@@ -26,25 +32,132 @@ async function valueOfMe(
   };
 }
 
-/** The tabs, and one for all records; false without views. A view of which the caller lacks a value is left out. */
+/** Whether the caller sees all columns that a list names. */
+function isPossible(
+  { browsing, resource }: ResourceContext,
+  { selection, unknownColumns }: ListState,
+): boolean {
+  try {
+    browsing.plan(resource, selection);
+    return unknownColumns.length === 0;
+  } catch (error) {
+    if (error instanceof Problem) return false;
+    throw error;
+  }
+}
+
+/** The views of the caller and the shared ones. */
+const savedOf = ({ savedViews, resource, caller }: ResourceContext): Promise<readonly SavedView[]> =>
+  savedViews?.list(resource.name, caller) ?? Promise.resolve([]);
+
+/**
+ * The tabs, one for all records, and a link that saves the list as one; false without any. A view is left out for callers who
+ * lack a value of it, and one of others for callers who do not see its columns: its address names them.
+ */
 export async function viewTabs(context: ResourceContext, state: ListState): Promise<Html | false> {
-  const { views } = context.resource;
-  if (views.length === 0) return false;
-  const parsed = views.map(({ title, query }) => ({ title, parameters: LinkParameters.parse(query).list }));
+  const { resource, caller, savedViews } = context;
+  const saved = (await loadOptional(context, 'the saved views', savedOf(context))) ?? [];
+  const views = [...resource.views.map((view) => ({ ...view, isShared: true, id: undefined })), ...saved];
+  const isPlain = state.isSame(state.of(new LinkParameters()));
+  if (views.length === 0 && (isPlain || !savedViews)) return false;
+  const parsed = views.map(({ query, ...view }) => ({
+    ...view,
+    parameters: LinkParameters.parseOrEmpty(query).list,
+  }));
   const named = parsed.flatMap(({ parameters }) => parameters.flatMap(({ value }) => columnOfMe(value)?.name ?? [])); // prettier-ignore
   const me = await valueOfMe(context, named);
-  const tabs = parsed.flatMap(({ title, parameters }) => {
+  const tabs = parsed.flatMap(({ parameters, ...tab }) => {
     const list = parameters.flatMap(({ name, value }) => {
       const mine = columnOfMe(value);
       const text = mine ? me(mine.name) : value;
       return text === null ? [] : [{ name, value: text }];
     });
-    return list.length < parameters.length ? [] : [{ title, view: state.of(new LinkParameters(list)) }];
+    const view = state.of(new LinkParameters(list));
+    const isShown = caller.admin || !tab.isShared || isPossible(context, view);
+    return list.length === parameters.length && isShown ? [{ ...tab, view }] : [];
   });
-  const all = [{ title: 'All', view: state.of(new LinkParameters()) }, ...tabs];
+  const all = [
+    { title: 'All', view: state.of(new LinkParameters()), id: undefined, isShared: true },
+    ...tabs,
+  ];
+  const current = all.find(({ view }) => view.isSame(state));
+  const save = current ? current.id : '';
+  const mayChange = savedViews && save !== undefined && (caller.admin || !current?.isShared);
+  const list = state.parameters.without('page', 'limit');
   return html`<nav class="tabs" aria-label="Views">
     <ul>
       ${all.map(({ title, view }) => html`<li><a href="${view.address()}" ${attributes({ 'aria-current': view.isSame(state) && 'page' })}>${title}</a></li>`)}
+      ${mayChange && html`<li><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${save === '' ? 'Save this view' : 'Change this view'}</a></li>`}
     </ul>
   </nav>`;
+}
+
+const LABELS = { title: 'Title' };
+/** Maximum length of a title (characters). */
+const LONGEST_TITLE = 60;
+
+/** Saves the list of the address as a view; with `_view`, renames or deletes that view. @throws Problem 404 */
+export function saveView(context: ResourceContext): Action {
+  const { resource, caller, request, savedViews } = context;
+  if (!savedViews) throw notFound('There is no such page.');
+  const asked = LinkParameters.parse(request.query);
+  const id = asked.get('_view');
+  const state = new ListState(resource, asked);
+  const list = { text: resource.title, href: state.address() };
+  const button = id === undefined ? 'Save this view' : 'Change this view';
+  const titleIn = (form: Form): string => form.get('title')?.trim() ?? '';
+  return {
+    async page({ errors }, sent) {
+      const view = (await savedOf(context)).find((one) => one.id === id);
+      if (id !== undefined && (!view || (view.isShared && !caller.admin)))
+        throw notFound('There is no such view.');
+      const parts = { errors: errors['title'], isRequired: true };
+      const value = sent ? titleIn(sent) : view?.title;
+      const box = (name: string, text: string): Html =>
+        html`<label class="check"><input type="checkbox" name="${name}" value="1" /> ${text}</label>`;
+      return {
+        title: `${button}: ${resource.title}`,
+        crumbs: [list, button],
+        address: links.action(resource.name, 'view', asked),
+        fields: html`${labeledField('field-title', LABELS.title, html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
+        ${id === undefined ? caller.admin && box('shared', 'Share it with all who see this list') : box('delete', 'Delete this view')}`,
+        button: 'Save',
+        back: list,
+        labels: LABELS,
+      };
+    },
+
+    check(form) {
+      const { length } = titleIn(form);
+      if ((length > 0 && length <= LONGEST_TITLE) || form.get('delete') !== undefined) return undefined;
+      const fault = length === 0 ? 'is required' : `must be at most ${LONGEST_TITLE} characters`;
+      return { errors: { title: [fault] }, status: 400 };
+    },
+
+    async run(form) {
+      const title = titleIn(form);
+      if (id !== undefined) {
+        const isDeleted = form.get('delete') !== undefined;
+        if (
+          !/^\d{1,18}$/.test(id) ||
+          !(await savedViews.change(resource.name, caller, id, isDeleted ? undefined : title))
+        )
+          throw notFound('There is no such view.');
+        return redirectDone(
+          context,
+          list.href,
+          isDeleted ? 'The view was deleted.' : `The view is now “${title}”.`,
+        );
+      }
+      const query = state.parameters.without('page', 'limit').toString();
+      const isAdded = await savedViews.add(resource.name, caller, {
+        title,
+        query,
+        isShared: form.get('shared') !== undefined,
+      });
+      return isAdded
+        ? redirectDone(context, list.href, `Saved the view “${title}”.`)
+        : redirectFailed(context, list.href, `A list has at most ${MAX_VIEWS} views. Delete one first.`);
+    },
+  };
 }

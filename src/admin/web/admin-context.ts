@@ -18,6 +18,7 @@ import type { Access, Caller } from '../../resources/access/access.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
 import type { EventFacts, EventName, RecordEvent } from '../../resources/users/events.ts';
 import type { PasswordLinks } from '../../resources/users/password-links.ts';
+import type { SavedViews } from '../../resources/users/saved-views.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
@@ -45,6 +46,8 @@ export interface Services {
   readonly sessions: Sessions;
   /** Undefined if the database has no table for them. */
   readonly tokens: Tokens | undefined;
+  /** Undefined if the database has no table for them. */
+  readonly savedViews: SavedViews | undefined;
   /** Undefined if the database has no secret for them. */
   readonly passwordLinks: PasswordLinks | undefined;
   /** The users as authentication finds them. */

@@ -28,7 +28,7 @@ export const links = {
   page: (name: string): string => `${root()}-/${name}/`,
   list: (model: string, parameters?: LinkParameters): string =>
     `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
-  /** `add`, `import`, `bulk`, `lookup`, `filter`, and `export.` with the format. */
+  /** `add`, `import`, `bulk`, `lookup`, `filter`, `view`, and `export.` with the format. */
   action: (model: string, action: string, parameters?: LinkParameters): string =>
     `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   /** The whole record as a JSON file. */

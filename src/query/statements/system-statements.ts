@@ -1,8 +1,9 @@
-// Statements on the service's own tables: secrets, events, and the keys with which clients repeat a write (Idempotency-Key).
+// Statements on the service's own tables: secrets, events, saved views, and the keys with which clients repeat a write (Idempotency-Key).
 import { EMPTY, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   createStatement,
   fixedStatement,
+  hasRows,
   isTrue,
   json,
   nothing,
@@ -11,7 +12,7 @@ import {
   type Statement,
 } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { writtenTable } from '../source.ts';
+import { allRows, writtenTable } from '../source.ts';
 
 export const NOW = raw("(now() at time zone 'UTC')");
 
@@ -35,6 +36,51 @@ export const eventStatement = (events: Model, values: readonly (string | null)[]
     sql`insert into ${writtenTable(events)} (event, user_key, user_name, address, request, detail) values (${join(values.map(value), ', ')})`,
     nothing,
   );
+
+/** A saved view of a list. */
+export interface SavedView {
+  readonly id: string;
+  readonly title: string;
+  readonly query: string;
+  readonly isShared: boolean;
+}
+
+/** The statements on saved views of one model. @param user the key of the caller, who sees their own views and the shared ones */
+export function viewStatements(views: Model, model: string, user: string) {
+  const table = allRows(views, 'v');
+  const ofUser = sql`v.model = ${value(model)} and (v.user_key is null or v.user_key = ${value(user)})`;
+  const own = (id: string, isAdmin: boolean): Fragment =>
+    sql`v.id = ${value(id)}::bigint and ${ofUser} and (v.user_key is not null or ${raw(String(isAdmin))})`;
+  return {
+    list: (): Statement<SavedView[]> =>
+      fixedStatement(
+        sql`select v.id::text, v.title, v.query, v.user_key is null from ${table} where ${ofUser} order by v.id`,
+        (rows) =>
+          rows.map(([id, title, query, isShared]) => ({
+            id: text(id) ?? '',
+            title: text(title) ?? '',
+            query: text(query) ?? '',
+            isShared: isTrue(isShared),
+          })),
+      ),
+
+    /** It returns whether there was room for another one. */
+    add: (title: string, query: string, isShared: boolean, max: number): Statement<boolean> =>
+      fixedStatement(
+        sql`insert into ${writtenTable(views)} (user_key, model, title, query) select ${value(isShared ? null : user)}, ${value(model)}, ${value(title)}, ${value(query)} where (select count(*) from ${table} where ${ofUser}) < ${raw(String(max))} returning true`,
+        hasRows,
+      ),
+
+    /** It returns whether the caller has such a view. @param title undefined to delete it */
+    change: (id: string, title: string | undefined, isAdmin: boolean): Statement<boolean> =>
+      fixedStatement(
+        title === undefined
+          ? sql`delete from ${table} where ${own(id, isAdmin)} returning true`
+          : sql`update ${table} set title = ${value(title)} where ${own(id, isAdmin)} returning true`,
+        hasRows,
+      ),
+  };
+}
 
 /** What a write does to its records. */
 export type Action = 'create' | 'update' | 'delete';

@@ -12,6 +12,7 @@ import {
   SESSION,
   SYSTEM_TABLES,
   TOKEN,
+  VIEW,
 } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ResourceView } from './resource-view.ts';
@@ -74,7 +75,9 @@ export function apiPrivileges({ hasCallers, methods }: ResourceView): readonly P
 export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
   DELETES_FROM.includes(model) ? sorted([...NEEDS.POST, ...NEEDS.DELETE]) : NEEDS.POST;
 
-const DELETES_FROM: readonly string[] = [SESSION.model, TOKEN.model, REQUEST_KEY.model, SECOND_FACTOR.model];
+const DELETES_FROM: readonly string[] = [SESSION, TOKEN, REQUEST_KEY, SECOND_FACTOR, VIEW].map(
+  ({ model }) => model,
+);
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));

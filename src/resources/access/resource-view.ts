@@ -25,7 +25,7 @@ import { createWriteTarget } from '../../query/statements/write.ts';
 import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
-import { HISTORY, SECOND_FACTOR, SHOWN_SYSTEM_TABLES, TOKEN } from '../definition/system-tables.ts';
+import { HISTORY, SECOND_FACTOR, SHOWN_SYSTEM_TABLES, TOKEN, VIEW } from '../definition/system-tables.ts';
 import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
 import {
   adminColumns,
@@ -263,7 +263,7 @@ export function createViews(
   const ofRules = userFactsOf(definitions, roles).columns;
   const identified = modelsWithIdentity(definitions, models);
   const all = [...models.values()];
-  const ownedByUser = [TOKEN, SECOND_FACTOR].flatMap((table) => models.get(table.model) ?? []);
+  const ownedByUser = [TOKEN, SECOND_FACTOR, VIEW].flatMap((table) => models.get(table.model) ?? []);
   const deleting = new Set(
     all.filter((model) => edgesBelow(model, all).some((edge) => identified.has(edge.model.name))),
   );

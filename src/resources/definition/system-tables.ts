@@ -1,5 +1,5 @@
 // The resources of Vitrine's system tables: the history of changes, events and their seals, sessions of the admin area, secrets, tokens, keys
-// of requests, and second factors.
+// of requests, second factors, and saved views.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -131,6 +131,22 @@ export const SECOND_FACTOR = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** Lists that people have saved, as tabs: see users/saved-views.ts. */
+export const VIEW = {
+  model: 'vitrine_view',
+  primaryKey: { type: 'bigint' },
+  columns: {
+    // NULL for a view that all share.
+    user_key: { type: 'text', null: true, index: true },
+    model: { type: 'text' },
+    title: { type: 'text' },
+    query: { type: 'text' },
+    created: { type: 'datetime', default: 'now' },
+  },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** The checkpoints of the sealed history: see history/seals.ts. */
 export const SEAL = {
   model: 'vitrine_seal',
@@ -178,4 +194,5 @@ export const SYSTEM_TABLES: readonly Resource[] = [
   EVENT,
   SEAL,
   SECOND_FACTOR,
+  VIEW,
 ];

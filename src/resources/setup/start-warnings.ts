@@ -16,6 +16,7 @@ import {
   SECRET,
   SESSION,
   TOKEN,
+  VIEW,
 } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
 import { missingHistoryColumns, type Schema } from './schema-setup.ts';
@@ -35,6 +36,7 @@ export function missingTablesWarning(names: readonly string[]): string {
     names.includes(SEAL.model) && `Without ${SEAL.model}, the history cannot be sealed`,
     names.includes(SECOND_FACTOR.model) &&
       `Without ${SECOND_FACTOR.model}, users cannot have a second factor`,
+    names.includes(VIEW.model) && `Without ${VIEW.model}, users cannot save views of lists`,
   ];
   return [
     `missing, or not usable by the database role: ${names.join(' and ')}`,
