@@ -115,7 +115,7 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'a list', open: at('/admin/trip/?_search=trip&rating__gte=2&ordering=-rating,name') },
   { name: 'a list with a column of every type', open: at('/admin/thing/') },
   { name: 'a list narrowed to a month', open: at('/admin/trip/?day__gte=2025-12-01&day__lt=2026-01-01') },
-  { name: 'a list with the filters in a narrow window', open: at('/admin/trip/?rating__gte=2#filters') },
+  { name: 'a list with the filters in a narrow window', open: at('/admin/trip/?rating__gte=2#filter-0') },
   { name: 'a list with invalid filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
   { name: 'a list with tones and widgets', open: at('/admin/sight/') },
   {
@@ -125,12 +125,13 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
       await follow(button(page, 'Preview Body'));
     },
   },
+  { name: 'a list to save as a view', open: at('/admin/trip/-/view/?rating__gte=2') },
   { name: 'a list without records', open: at('/admin/land/') },
   { name: 'a list without matching records', open: at('/admin/trip/?rating=5&_search=nowhere') },
   {
     name: 'a list with all filters and columns',
     open: async (page) => {
-      await page.goto('/admin/thing/#filters');
+      await page.goto('/admin/thing/#filter-0');
       await page.getByText('More filters').click();
       await page.getByText('Columns', { exact: true }).click();
     },

@@ -87,7 +87,7 @@ export async function viewTabs(context: ResourceContext, state: ListState): Prom
   return html`<nav class="tabs" aria-label="Views">
     <ul>
       ${all.map(({ title, view }) => html`<li><a href="${view.address()}" ${attributes({ 'aria-current': view.isSame(state) && 'page' })}>${title}</a></li>`)}
-      ${mayChange && html`<li><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${save === '' ? 'Save this view' : 'Change this view'}</a></li>`}
+      ${mayChange && html`<li class="save"><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${save === '' ? 'Save this view' : 'Change this view'}</a></li>`}
     </ul>
   </nav>`;
 }
