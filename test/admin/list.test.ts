@@ -446,6 +446,22 @@ describe('the filter panel', () => {
     assert.deepEqual(counts(panelOf(await ada.get('/admin/many/?id__lte=7')), 'even'), ['Yes 0', 'No 7']);
   });
 
+  test('takes as many statements for many records as for one', async () => {
+    const statements = async (query: string): Promise<number> => {
+      const count = async (): Promise<number> =>
+        [...(await service.metrics()).matchAll(/^vitrine_lane_statement_duration_seconds_count\{.*\} (\d+)$/gm)]
+          .reduce((sum, [, found]) => sum + Number(found), 0); // prettier-ignore
+      // The first statement of a kind is also estimated.
+      await list(query);
+      const before = await count();
+      assert.equal((await list(query)).status, 200);
+      return (await count()) - before;
+    };
+    const one = await statements('?id=1&author=1&_columns=name,author');
+    assert.ok(one > 3 && one < 20, String(one));
+    assert.equal(await statements('?id__gte=1&author=1&limit=100&_columns=name,author'), one);
+  });
+
   test('has a search field for a foreign key to many records', async () => {
     const { form } = panelOf(await ada.get('/admin/job/?place=3'));
     assert.match(
