@@ -35,13 +35,7 @@ export const compareLabels = (one: string, other: string): number =>
 
 /** Fields that the search page does not carry on: buttons, tokens and passwords. */
 const DROPPED_FIELDS = new Set([
-  '_csrf',
-  '_lookup',
-  '_find',
-  '_choose',
-  '_for',
-  '_save',
-  '_preview',
+  ...['_csrf', '_lookup', '_find', '_choose', '_for', '_save', '_preview', '_more'],
   ...PASSWORD_FIELDS,
 ]);
 
@@ -100,35 +94,83 @@ export async function recordMeant(
   return matchAmong(await context.browsing.lookUp(resource, words, MAX_COMPARED), words, isExact);
 }
 
-/**
- * Replaces typed words by the key of the record that they mean, if there is only one.
- * @param stored the stored record; its unchanged keys are not looked up
- */
+/** The texts that rows have in each foreign key to a resource that the admin area shows. */
+function relatedTexts(
+  context: AdminContext,
+  rows: readonly TypedValues[],
+): ReadonlyMap<Column, { readonly related: AdminView; readonly texts: Set<string> }> {
+  const found = new Map<Column, { related: AdminView; texts: Set<string> }>();
+  for (const [column, { text }] of rows.flatMap((typed) => [...typed])) {
+    const related = relatedOf(column, context);
+    if (!related) continue;
+    const known = found.get(column) ?? { related, texts: new Set() };
+    found.set(column, known);
+    if (text !== '') known.texts.add(text);
+  }
+  return found;
+}
+
+/** The values of a record in a form, and the stored record. */
+export interface TypedRow {
+  readonly typed: TypedValues;
+  /** Undefined for a new record. */
+  readonly stored: LabeledRecord | undefined;
+}
+
+/** The values that the user has typed, without the unchanged ones of a stored record. */
+const changedValues = ({ typed, stored }: TypedRow): TypedValues =>
+  stored
+    ? new Map([...typed].filter(([{ key }, { text }]) => textOfField(stored.fields, key) !== text))
+    : typed;
+
+/** Replaces typed words in rows by the key of the record that they mean, if there is only one. */
+export async function withKeysInRows(
+  context: AdminContext,
+  rows: readonly TypedRow[],
+): Promise<readonly TypedValues[]> {
+  const changed = rows.map(changedValues);
+  const keys = new Map(
+    await Promise.all(
+      [...relatedTexts(context, changed)].map(async ([column, { related, texts }]) => {
+        const labels = await context.browsing.labelsOf(related, texts);
+        const keyOf = async (text: string): Promise<string> => {
+          if (labels.has(text)) return text;
+          return (await recordMeant(context, related, text, mayBeKey(related, text)))?.id ?? text;
+        };
+        const found = await Promise.all([...texts].map(async (text) => [text, await keyOf(text)] as const));
+        return [column, new Map(found)] as const;
+      }),
+    ),
+  );
+  return rows.map(
+    ({ typed }, index) =>
+      new Map(
+        [...typed].map(([column, value]) => {
+          const key = changed[index]?.has(column) ? keys.get(column)?.get(value.text) : undefined;
+          return [column, { ...value, text: key ?? value.text }] as const;
+        }),
+      ),
+  );
+}
+
+/** Like `withKeysInRows`, for one record. */
 export async function withKeys(
   context: AdminContext,
   typed: TypedValues,
   stored: LabeledRecord | undefined,
 ): Promise<TypedValues> {
-  const keyOf = async (column: Column, text: string): Promise<string> => {
-    const related = relatedOf(column, context);
-    if (!related || text === '' || (stored && textOfField(stored.fields, column.key) === text)) return text;
-    if (await isRecordKey(context, related, text)) return text;
-    return (await recordMeant(context, related, text, mayBeKey(related, text)))?.id ?? text;
-  };
-  return new Map(
-    await Promise.all(
-      [...typed].map(
-        async ([column, value]) => [column, { ...value, text: await keyOf(column, value.text) }] as const,
-      ),
-    ),
-  );
+  const [keyed] = await withKeysInRows(context, [{ typed, stored }]);
+  return keyed ?? typed;
 }
 
-/** The options or the current label for each foreign key of a form. The options of a model are read once. */
-export async function referencesOf(
+/** Maximum options in all selects of one column, above which its fields are a search. */
+const MAX_OPTIONS_IN_ROWS = 500;
+
+/** The options or the current labels for each foreign key in rows. The options of a model are read once. */
+export async function referencesInRows(
   context: AdminContext,
-  typed: TypedValues,
-): Promise<ReadonlyMap<Column, References>> {
+  rows: readonly TypedRow[],
+): Promise<readonly ReadonlyMap<Column, References>[]> {
   const lists = new Map<AdminView, Promise<readonly Named[] | undefined>>();
   const optionsOf = (related: AdminView): Promise<readonly Named[] | undefined> => {
     const query = `limit=${MAX_OPTIONS}`;
@@ -146,16 +188,43 @@ export async function referencesOf(
     lists.set(related, list);
     return list;
   };
-  const found = await Promise.all(
-    [...typed].map(async ([column, { text }]) => {
-      const related = relatedOf(column, context);
-      if (!related) return undefined;
-      const options = await optionsOf(related);
-      const chosen = options ? undefined : await findRecord(context, related, text);
-      return [column, { options, label: chosen && shortened(chosen.label) }] as const;
-    }),
+  const changed = relatedTexts(context, rows.map(changedValues));
+  const values = rows.map(({ typed }) => typed);
+  const found = new Map(
+    await Promise.all(
+      [...relatedTexts(context, values)].map(async ([column, { related, texts }]) => {
+        const all = await optionsOf(related);
+        const options = all && all.length * rows.length <= MAX_OPTIONS_IN_ROWS ? all : undefined;
+        const labels = all
+          ? new Map(all.map(({ id, label }) => [id, label]))
+          : await context.browsing.labelsOf(related, texts);
+        const others = [...(changed.get(column)?.texts ?? [])].filter((text) => !labels.has(text));
+        const inOtherForm = await Promise.all(
+          others.map(async (text) => [text, (await findRecord(context, related, text))?.label] as const),
+        );
+        return [column, { options, labels: new Map([...labels, ...inOtherForm]) }] as const;
+      }),
+    ),
   );
-  return new Map(found.filter((one) => one !== undefined));
+  return values.map(
+    (typed) =>
+      new Map(
+        [...typed].flatMap(([column, { text }]) => {
+          const { options, labels } = found.get(column) ?? {};
+          const label = options ? undefined : labels?.get(text);
+          return labels ? [[column, { options, label: label && shortened(label) }] as const] : [];
+        }),
+      ),
+  );
+}
+
+/** Like `referencesInRows`, for one record. */
+export async function referencesOf(
+  context: AdminContext,
+  typed: TypedValues,
+): Promise<ReadonlyMap<Column, References>> {
+  const [references] = await referencesInRows(context, [{ typed, stored: undefined }]);
+  return references ?? new Map();
 }
 
 /** The label of the record that a key refers to; undefined for an unknown key and for a column that refers to no records. */
@@ -171,20 +240,33 @@ export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<C
   return rendered;
 }
 
-/** Loads what the fields of a form show beside their values. @returns a function that renders one of them */
-export async function fieldRows(
+/** Renders a field of a record. */
+export type RenderField = (field: FormField, state?: FieldState) => Html | false;
+
+/** Loads what the fields of rows show beside their values. @returns for each row, a function that renders one of its fields */
+export async function fieldsInRows(
   context: AdminContext,
-  typed: TypedValues,
-): Promise<(field: FormField, state?: FieldState) => Html | false> {
-  const references = await referencesOf(context, typed);
-  const longTexts = await renderLongTexts(typed);
-  return (field, state) => {
-    const { column } = field;
-    const value = typed.get(column);
-    const { images } = context.adminArea;
-    const more = { references: references.get(column), longText: longTexts.get(column), images };
-    return value !== undefined && field.render(value, { ...state, ...more });
-  };
+  rows: readonly TypedRow[],
+): Promise<readonly RenderField[]> {
+  const references = await referencesInRows(context, rows);
+  const { images } = context.adminArea;
+  const renderers: RenderField[] = [];
+  for (const [index, { typed }] of rows.entries()) {
+    const longTexts = await renderLongTexts(typed);
+    renderers.push((field, state) => {
+      const { column } = field;
+      const value = typed.get(column);
+      const more = { references: references[index]?.get(column), longText: longTexts.get(column), images };
+      return value !== undefined && field.render(value, { ...state, ...more });
+    });
+  }
+  return renderers;
+}
+
+/** Like `fieldsInRows`, for one record. */
+export async function fieldRows(context: AdminContext, typed: TypedValues): Promise<RenderField> {
+  const [render] = await fieldsInRows(context, [{ typed, stored: undefined }]);
+  return render ?? (() => false);
 }
 
 /** The form's values as hidden fields, so that the search page can return them. */
