@@ -251,6 +251,48 @@ describe('an invalid registry stops the start', () => {
       ));
   }
 
+  const withInlines = (inlines: unknown, columns: object = { parent: { type: 'foreignKey', references: 'a' } }) => [
+    { model: 'a', columns: {}, admin: { inlines } },
+    { model: 'child', columns: { ...columns, name: { type: 'string' } } },
+    { model: 'shut', columns, admin: { hidden: true } },
+    { model: 'keyless', primaryKey: false, columns, methods: ['GET'] },
+  ]; // prettier-ignore
+  const two = { one: { type: 'foreignKey', references: 'a' }, other: { type: 'foreignKey', references: 'a' } }; // prettier-ignore
+
+  for (const [inlines, ...faults] of [
+    ['child', ''],
+    [[5], '.0'],
+    [Array.from({ length: 6 }, () => ({ model: 'child' })), ''],
+    [[{}], '.0.model'],
+    [[{ model: 'child', extra: 11, readonly: 1, columns: [], other: 5 }], '.0.other', '.0.columns', '.0.extra', '.0.readonly'],
+    [[{ model: 'missing' }], '.0.model'],
+    [[{ model: 'child' }, { model: 'child' }], '.1.model'],
+    [[{ model: 'shut' }], '.0.model'],
+    [[{ model: 'keyless' }], '.0.readonly'],
+    [[{ model: 'a' }], '.0.column'],
+    [[{ model: 'child', column: 'name' }], '.0.column'],
+    [[{ model: 'child', columns: ['parent'] }], '.0.columns'],
+    [[{ model: 'child', columns: ['name', 'missing'] }], '.0.columns'],
+    [[{ model: 'keyless', readonly: true }, { model: 'child', columns: ['name'] }]],
+  ] as const) {
+    test(`for the inlines ${inspect(inlines).slice(0, 80)}`, () =>
+      assertFaults(
+        withInlines(inlines),
+        faults.map((fault) => `a: admin.inlines${fault}:`),
+      ));
+  } // prettier-ignore
+
+  test('for inlines with several foreign keys, and of the user model', async () => {
+    await assertFaults(withInlines([{ model: 'child' }], two), ['a: admin.inlines.0.column:']);
+    await assertFaults(withInlines([{ model: 'child', column: 'other' }], two), []);
+    const inlines = { admin: { inlines: [{ model: 'user' }] } };
+    const team = { model: 'team', columns: {}, ...inlines };
+    await assertFaults(
+      [team, { ...users, columns: { ...users.columns, team: { type: 'foreignKey', references: 'team' } } }],
+      ['team: admin.inlines.0.readonly:'],
+    );
+  });
+
   const [integer, string, text] = [{ type: 'integer' }, { type: 'string' }, { type: 'text' }];
   const link = { type: 'foreignKey', references: 'a' };
   const a = { model: 'a', columns: {} };

@@ -31,6 +31,7 @@ export function checkAcrossResources(resources: readonly Resource[], settings: A
         ...checkPasswords(resource, resources),
         ...checkTargets(resource, resources, firstOf),
         ...checkOwner(resource, userModel),
+        ...checkUserRows(resource, userModel),
       ].map((fault) => ({ model: resource.model, ...fault })),
     ),
     ...(needed === undefined ? [] : checkUserModel(resources, needed, userModel)),
@@ -111,6 +112,16 @@ function checkOwner({ owner, columns }: Resource, userModel: string): KeyFault[]
     `must be a foreign key to the user model, ${userModel}`,
   );
 }
+
+/** Changes to users must be confirmed with a password, which only their own form asks for. */
+const checkUserRows = ({ admin }: Resource, userModel: string): KeyFault[] =>
+  (admin?.inlines ?? []).flatMap(({ model, readonly }, index) =>
+    faultIf(
+      model === userModel && readonly !== true,
+      `admin.inlines.${index}.readonly`,
+      `must be true for the user model, ${userModel}`,
+    ),
+  );
 
 /** @param needed why there must be a user model */
 export function checkUserModel(resources: readonly Resource[], needed: string, userModel: string): Fault[] {

@@ -31,6 +31,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
     ),
     ...checkVersion(resource),
     ...checkOrdering(resource),
+    ...checkInlines(resource, resources),
     ...faultIf(
       resource.cache !== undefined && !isOpen(resource.read ?? 'default'),
       'cache',
@@ -134,6 +135,47 @@ function checkVersion({ version, columns }: Resource): KeyFault[] {
   if (!VERSION_TYPES.includes(column.type))
     return fault(` of type ${VERSION_TYPES.join(', ')} (got ${column.type})`);
   return column.null === true ? fault(' without null: true') : [];
+}
+
+/** The faults of child tables whose rows are on the form of a record. */
+function checkInlines({ model, admin }: Resource, resources: readonly Resource[]): KeyFault[] {
+  const inlines = admin?.inlines ?? [];
+  return inlines.flatMap((inline, index) => {
+    const key = `admin.inlines.${index}`;
+    const child = resources.find((other) => other.model === inline.model);
+    if (!child) return [{ key: `${key}.model`, text: `there is no model ${JSON.stringify(inline.model)}` }];
+    const isRepeated = inlines.findIndex((other) => other.model === inline.model) < index;
+    const foreignKeys = Object.entries(child.columns)
+      .filter(([, column]) => column.type === 'foreignKey' && column.references === model)
+      .map(([name]) => name);
+    const { column = foreignKeys[0], columns = [] } = inline;
+    return [
+      ...faultIf(isRepeated, `${key}.model`, 'another inline has this model'),
+      ...faultIf(child.admin?.hidden === true, `${key}.model`, `${child.model} is hidden in the admin area`),
+      ...faultIf(
+        inline.readonly !== true && child.primaryKey === false,
+        `${key}.readonly`,
+        `must be true, because ${child.model} has no primaryKey`,
+      ),
+      ...faultIf(
+        column === undefined || !foreignKeys.includes(column),
+        `${key}.column`,
+        `must name a foreign key of ${child.model} to ${model}`,
+      ),
+      ...faultIf(
+        inline.column === undefined && foreignKeys.length > 1,
+        `${key}.column`,
+        `${child.model} has several foreign keys to ${model}: name one of ${foreignKeys.join(', ')}`,
+      ),
+      ...columns.flatMap((name) =>
+        faultIf(
+          !Object.hasOwn(child.columns, name) || name === column,
+          `${key}.columns`,
+          `${child.model} has no column ${JSON.stringify(name)} for a row`,
+        ),
+      ),
+    ];
+  });
 }
 
 function checkOrdering({ ordering }: Resource): KeyFault[] {

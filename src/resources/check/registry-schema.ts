@@ -290,12 +290,24 @@ const CUSTOM_ACTION = objectOf(
   { required: ['name', 'title', 'on', 'run'] },
 );
 
-/** An array whose elements have no faults. */
+/** Maximum child tables on a form. */
+const MAX_INLINES = 5;
+const INLINE = objectOf(
+  {
+    model: MODEL_NAME,
+    column: NON_EMPTY,
+    columns: arrayOf(isString, 'must be an array of at least one column name', 1),
+    extra: such((extra) => isWhole(extra, 0, 10), 'must be a whole number from 0 to 10'),
+    readonly: aBoolean,
+  },
+  { required: ['model'], text: "must be an object such as { model: 'order_line' }" },
+);
+/** An array of objects. The position of each is part of its path. */
 const listOf =
-  (validate: Validator, text: string): Validator =>
+  (item: Validator, text: string, most = Infinity): Validator =>
   (value, path) =>
-    Array.isArray(value)
-      ? Array.from(value as unknown[]).flatMap((one, index) => validate(one, `${path}.${index}`))
+    Array.isArray(value) && value.length <= most
+      ? Array.from(value as unknown[]).flatMap((one, index) => item(one, `${path}.${index}`))
       : [{ key: path, text }];
 
 const ADMIN = objectOf({
@@ -311,6 +323,7 @@ const ADMIN = objectOf({
   filters: NAMES,
   readonly: NAMES,
   exclude: NAMES,
+  inlines: listOf(INLINE, `must be an array of at most ${MAX_INLINES} objects`, MAX_INLINES),
   allow: arrayOf(isIn(ACTIONS), `must be an array of actions (${ACTIONS.join(', ')})`),
   hidden: aBoolean,
 });

@@ -18,6 +18,19 @@ export interface ListView {
   readonly query: string;
 }
 
+/** Rows of a child table on the form of a record. */
+export interface Inline {
+  readonly model: string;
+  /** Its foreign key to the record; needed if it has several. */
+  readonly column?: Name;
+  /** The columns that a row has; all but the key and the foreign key when absent. */
+  readonly columns?: readonly Name[];
+  /** How many empty rows the form begins with, from 0 to 10; 3 when absent. */
+  readonly extra?: number;
+  /** Whether the rows are only shown. */
+  readonly readonly?: boolean;
+}
+
 /** How the admin area shows a resource (see docs/admin.md). The API does not use it. */
 export interface AdminOptions {
   /** The title of the resource: `Media types`. */
@@ -46,6 +59,8 @@ export interface AdminOptions {
   readonly actions?: readonly CustomAction[];
   /** The allowed actions; all of them when absent. */
   readonly allow?: readonly AdminAction[];
+  /** Child tables whose rows are on the form of a record. */
+  readonly inlines?: readonly Inline[];
   /** Whether the admin area leaves the resource out. */
   readonly hidden?: boolean;
 }
