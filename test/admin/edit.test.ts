@@ -954,4 +954,23 @@ describe('a form that is submitted twice', () => {
       await service.sql`select from vitrine_history where model = 'priced' and record = ${idOf(path)}`;
     assert.equal(log.length, 1);
   });
+
+  for (const [how, change, expected] of [
+    ['changed', "update priced set note = 'theirs'", /has changed since you opened it/],
+    ['deleted', 'delete from priced', /has been deleted\. Your values are kept here/],
+  ] as const)
+    test(`keeps the typed values when the record is ${how} while the save waits for it`, async () => {
+      const path = await insert('priced', { price: 5, note: 'one' });
+      const fields = { ...fieldsOf(await ada.get(path)), note: 'mine' };
+      const { sent } = await service.sql.begin(async (transaction) => {
+        await transaction.unsafe(`${change} where id = ${idOf(path)}`);
+        const answer = ada.post(path, fields);
+        await lockedOut(service);
+        return { sent: answer };
+      });
+      const answer = await sent;
+      assert.equal(answer.status, 409);
+      assert.match(readable(answer), expected);
+      assert.match(answer.text, /mine/);
+    });
 });

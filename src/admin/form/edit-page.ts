@@ -37,8 +37,10 @@ import { renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { recordForm } from './record-form.ts';
-import { addPassword, afterSave, bodyOf, trySave, type FormBody } from './save.ts';
+import { addPassword, afterSave, bodyOf, isSaved, trySave, type FormBody } from './save.ts';
 
+/** How many times a form is read while others change its record. */
+const MAX_ATTEMPTS = 3;
 const GONE = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
 
 /** A request for the form of a record, new without an `id`. */
@@ -134,20 +136,14 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
   return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
 
-/** Whether the record already has all values of a form, as after a form that is sent twice. */
-async function isSaved(context: ResourceContext, conflict: Conflict): Promise<boolean> {
-  const { stored } = conflict;
-  const { browsing, resource } = context;
-  const typed = resolveConflict(resource, conflict);
-  const { fields, errors } = await bodyOf(fieldsOf(resource, false), typed, stored);
-  if (Object.keys(errors).length > 0) return false;
-  return fields.size === 0 || browsing.hasValues(resource, stored.id, fields, sessionCaller(context));
-}
-
-async function update(context: ResourceContext, conflict: Conflict): Promise<Reply> {
-  const { stored, form } = conflict;
-  const { resource, operations, browsing } = context;
-  const typed = resolveConflict(resource, conflict);
+/** @param attempt how many times the form was read; again where another request changed the record before the write */
+async function update(
+  context: RecordContext,
+  { typed: mine, stored, form }: Conflict,
+  attempt: number,
+): Promise<Reply> {
+  const { resource, operations } = context;
+  const typed = resolveConflict(resource, { stored, typed: mine, form });
   const body = await bodyOf(fieldsOf(resource, false), typed, stored);
   if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, stored.id, form, 'unchanged');
@@ -157,16 +153,13 @@ async function update(context: ResourceContext, conflict: Conflict): Promise<Rep
     const outcome = await trySave(context, stored.id, body, () =>
       operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
     );
-    if (!('done' in outcome))
-      return await recordForm(context, { typed, stored, sent: form, ...outcome, ...confirmation });
+    if ('done' in outcome) return await afterSave(context, stored.id, form, 'changed');
+    return await recordForm(context, { typed, stored, sent: form, ...outcome, ...confirmation });
   } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 412) throw error;
-    const now = { ...conflict, stored: await browsing.read(resource, stored.id) };
-    // The conflict page repeats the form as it was sent, so the user chooses again for all fields. A form that was sent twice at
-    // the same time is saved already.
-    if (!(await isSaved(context, now))) return showConflict(context, now);
+    const hasChanged = error instanceof Problem && [404, 412].includes(error.status);
+    if (!hasChanged || attempt === MAX_ATTEMPTS) throw error;
+    return saveRecord(context, form, attempt + 1);
   }
-  return afterSave(context, stored.id, form, 'changed');
 }
 
 /** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
@@ -260,7 +253,7 @@ export async function showUnsaved(context: FormContext, sent: Form, status: numb
 }
 
 /** Handles a sent form: looks up or chooses a related record, or saves. @throws Problem 404 where it may not */
-export async function saveRecord(context: FormContext, submitted: Form): Promise<Reply> {
+export async function saveRecord(context: FormContext, submitted: Form, attempt = 1): Promise<Reply> {
   const { resource, id } = context;
   if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound('There is no such page.');
   const { form, fields, typed: sent, stored } = await readForm(context, submitted);
@@ -285,8 +278,9 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   if (!stored) return showGone(context, typed, form);
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
   const conflict = { stored, typed, form };
-  if (form.get('_version') === stored.version) return update(context, conflict);
-  if (!(await isSaved(context, conflict))) return showConflict(context, conflict);
+  if (form.get('_version') === stored.version) return update({ ...context, id }, conflict, attempt);
+  if (!(await isSaved(context, resource, fields, resolveConflict(resource, conflict), stored)))
+    return showConflict(context, conflict);
   // A form that was sent twice, unless it changed nothing the first time.
   const isUnchanged = originIn(form, fields) === originOf(typed);
   return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');

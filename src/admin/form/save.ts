@@ -3,6 +3,7 @@ import { asProblem, isDatabaseError } from '../../db/connection/database-errors.
 import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
@@ -44,6 +45,19 @@ export async function bodyOf(
     else body.fields.set(column.key, json);
   }
   return body;
+}
+
+/** Whether a record already has the values of these fields, as after a form that is sent twice. */
+export async function isSaved(
+  { browsing, caller }: ResourceContext,
+  resource: AdminView,
+  fields: readonly FormField[],
+  typed: TypedValues,
+  stored: LabeledRecord,
+): Promise<boolean> {
+  const body = await bodyOf(fields, typed, stored);
+  if (Object.keys(body.errors).length > 0) return false;
+  return body.fields.size === 0 || browsing.hasValues(resource, stored.id, body.fields, caller);
 }
 
 /** Adds the password of a new record. An empty one is left out where the column is nullable. */
