@@ -14,7 +14,20 @@ const note: Resource = {
     text: { type: 'string' },
     price: { type: 'decimal', precision: 6, scale: 2, null: true },
   },
+  admin: { inlines: [{ model: 'remark' }] },
 };
+
+const remark: Resource = {
+  model: 'remark',
+  columns: {
+    note: { type: 'foreignKey', references: 'note', onDelete: 'cascade' },
+    words: { type: 'string' },
+    about: { type: 'foreignKey', references: 'topic', null: true },
+  },
+};
+
+/** So many that a field for them is a search. */
+const topic: Resource = { model: 'topic', columns: { name: { type: 'string' } } };
 
 describe('a form whose commit is not answered', () => {
   let database: TestDatabase;
@@ -35,12 +48,13 @@ describe('a form whose commit is not answered', () => {
     proxy = await startProxy(database.url);
     vitrine = await createVitrine({
       databaseUrl: proxy.url,
-      resources: [user, note],
+      resources: [user, note, remark, topic],
       port: 0,
       log: () => undefined,
     });
     base = (await vitrine.start()).url;
     await addUser('ada', true);
+    await database.sql`insert into topic (name) select 'topic ' || n from generate_series(1, 101) n`;
     ada = await logIn({ base }, 'ada');
   });
   after(async () => {
@@ -102,6 +116,66 @@ describe('a form whose commit is not answered', () => {
       }
       assert.equal((await database.sql`select from note where text = ${how}`).count, 1);
     });
+
+  const remarksOf = async (text: string): Promise<unknown[]> =>
+    (
+      await database.sql`
+        select words, topic.name from note join remark on note_id = note.id left join topic on topic.id = about_id
+        where text = ${text} order by words`
+    ).map(({ words, name }) => [words, name]);
+
+  for (const [how, lose, lost] of [
+    ['the commit', () => proxy.loseCommit(), true],
+    ['a row', () => proxy.loseAnswer('third'), false],
+  ] as const)
+    test(`keeps the rows of child tables, and sent again does nothing twice: ${how}`, async () => {
+      const [row] = await database.sql`insert into note (text) values (${how}) returning id`;
+      const id = String(row?.['id']);
+      await database.sql`insert into remark (note_id, words) values (${id}, 'first'), (${id}, 'second')`;
+      const path = `/admin/note/${id}/`;
+      const fields = {
+        ...fieldsOf(await ada.get(path)),
+        'remark.0.words': 'changed',
+        'remark.1._delete': '1',
+        ...{ 'remark.2.words': 'third', 'remark.2.about_id': 'topic 101' },
+      };
+      lose();
+      const shown = await ada.post(path, fields);
+      assert.equal(shown.status, 503, shown.text);
+      if (lost) assertUnknown(shown);
+      const after = [
+        ['changed', null],
+        ['third', 'topic 101'],
+      ];
+      assert.deepEqual(
+        await remarksOf(how),
+        lost
+          ? after
+          : [
+              ['first', null],
+              ['second', null],
+            ],
+      );
+      for (let times = 0; times < 2; times += 1) {
+        const again = await ada.post(path, fieldsOf(shown));
+        assert.equal(again.status, 303, again.text);
+        assert.deepEqual(await remarksOf(how), after);
+      }
+    });
+
+  test('adds nothing twice when a record with rows is saved as new', async () => {
+    const [row] = await database.sql`insert into note (text) values ('source') returning id`;
+    const id = String(row?.['id']);
+    await database.sql`insert into remark (note_id, words) values (${id}, 'dropped'), (${id}, 'kept')`;
+    const path = `/admin/note/${id}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), text: 'copy', 'remark.0._delete': '1', _save: 'new' };
+    proxy.loseCommit();
+    const shown = await ada.post(path, fields);
+    assertUnknown(shown);
+    assert.equal((await ada.post(added, fieldsOf(shown))).status, 303);
+    assert.equal((await database.sql`select from note where text = 'copy'`).count, 1);
+    assert.deepEqual(await remarksOf('copy'), [['kept', null]]);
+  });
 
   test('keeps its values, and sent again is no conflict: changes a record', async () => {
     const [row] = await database.sql`insert into note (text) values ('before') returning id`;

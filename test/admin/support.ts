@@ -194,8 +194,8 @@ export function hiddenFields({ text }: AdminAnswer, className: string): Record<s
 /** The error messages of a form, by field. */
 export const errorsIn = ({ text }: AdminAnswer): Record<string, string> =>
   Object.fromEntries(
-    [...text.matchAll(/<p class="error" id="field-(\w+)-error">([\s\S]*?)<\/p>/g)].map(
-      ([, key = '', content = '']) => [key, content.replace(/<[^>]+>/g, '').trim()],
+    [...text.matchAll(/<p class="error" id="field-([\w.]+?)(?:-error)?">([\s\S]*?)<\/p>/g)].map(
+      ([, key = '', content = '']) => [key, unescaped(content.replace(/<[^>]+>/g, '')).trim()],
     ),
   );
 

@@ -206,6 +206,8 @@ export class FormField {
   readonly name: string;
   readonly id: string;
   readonly label: string;
+  /** Whether it is a cell of a table, whose title has the name of the column. */
+  readonly isInRow: boolean;
   /** The name of the checkbox that keeps a stored empty text. No column can have this name. */
   readonly emptyName: string;
   /** Whether the column holds free text, which may be empty. */
@@ -223,13 +225,15 @@ export class FormField {
   /** Maximum length of the value (characters). */
   readonly maxLength: number;
 
-  constructor(column: Column, isNew: boolean, prefix = '') {
+  /** @param row the name of the row in a table of several records: `Line 3` */
+  constructor(column: Column, isNew: boolean, prefix = '', row?: string) {
     const { key, title, type, nullable, hasDefault, initial, references } = column;
     this.column = column;
     this.isNew = isNew;
     this.name = prefix + key;
     this.id = `field-${this.name}`;
-    this.label = title;
+    this.label = row === undefined ? title : `${row}, ${title}`;
+    this.isInRow = row !== undefined;
     this.emptyName = `${this.name}__empty`;
     const texts = textsOf(column);
     this.takesAnyText = takesAnyText(column);
@@ -346,7 +350,9 @@ export class FormField {
   }
 
   private parts({ errors, before }: FieldState) {
-    return { hint: this.hint, errors, isRequired: this.isRequired(before) };
+    const { isInRow } = this;
+    const isRequired = this.isRequired(before);
+    return { hint: isInRow ? '' : this.hint, errors, isRequired, isLabelHidden: isInRow };
   }
 
   /** A select. A stored value that is not among the options is added, so that saving does not change it. */
@@ -422,16 +428,17 @@ export class FormField {
     const hasBreaks = LINE_BREAK.test(typed.text);
     if (references?.options) {
       const options = references.options.map(({ id: key, label }) => [key, label] as const);
-      return html`${this.select(typed, options, common)} ${this.openLink(typed, options)}`;
+      return html`${this.select(typed, options, common)} ${!this.isInRow && this.openLink(typed, options)}`;
     }
     if (references && !hasBreaks) return this.reference(typed, state, common);
     const text = column.type.element ? arrayToText(typed.text, column) : typed.text;
     const lines = text.split('\n', MAX_LINES).length;
     if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
       const isCode = column.type.input.json === 'json';
+      const least = this.isInRow ? 2 : isCode ? 3 : 4;
       const kind = isCode ? { class: 'code', spellcheck: 'false' } : widget && INPUT_OF_WIDGET[widget];
       // HTML parsers drop the first line break of a textarea, so one is added.
-      return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes(kind ?? {})}>${'\n'}${longText ?? text}</textarea>`;
+      return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(least, lines + 1))}"${attributes(kind ?? {})}>${'\n'}${longText ?? text}</textarea>`;
     }
     if (control === 'number' && isNumeral(typed.text)) {
       const bounds = attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) });
@@ -559,6 +566,10 @@ export const digestOf = ({ text, isNull }: Typed): string =>
 export const originOf = (values: TypedValues): string =>
   [...values].map(([column, value]) => `${column.key}:${digestOf(value)}`).join(' ');
 
+/** The digests of an `_origin`, by key. */
+export const digestsIn = (origin: string): ReadonlyMap<string, string> =>
+  new Map(origin.split(' ').map((entry) => entry.split(':', 2) as [string, string]));
+
 /** Maximum length of one `key:digest` entry in `_origin` (characters). */
 const LONGEST_ENTRY = 80;
 
@@ -574,6 +585,9 @@ const LONGEST_CONTROL_FIELD = 16_384;
 const LONGEST_NAMED = 80;
 /** Characters of all control fields, besides two for each column. */
 const LONGEST_CONTROL_FIELDS = 65_536;
+/** The fields that say which record a row is (`_id` after `order_line.0.`), and how many rows there are (`_rows`). */
+const ROW_CONTROL = /^\w+\.(?:\d{1,3}\.)?_(?:id|version|origin|delete|rows)$/;
+
 /**
  * Keeps these fields and truncates long values, to one character more than they accept. JSON is not
  * truncated, so that the user does not lose it.
@@ -585,7 +599,7 @@ export function boundedForm(form: Form, fields: readonly FormField[]): Form {
   const longest = Math.max(LONGEST_CONTROL_FIELD, fields.length * LONGEST_NAMED);
   let left = LONGEST_CONTROL_FIELDS + 2 * fields.length * LONGEST_NAMED;
   const entries = form.entries.flatMap(([name, value]) => {
-    if (name.startsWith('_')) {
+    if (name.startsWith('_') || ROW_CONTROL.test(name)) {
       if (value.length > longest)
         throw new Problem(
           400,

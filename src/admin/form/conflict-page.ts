@@ -6,6 +6,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
   digestOf,
+  digestsIn,
   fieldsOf,
   isSame,
   originIn,
@@ -29,14 +30,6 @@ export interface Conflict {
   /** The form as it was sent, with digests of the values that it was loaded with. */
   readonly form: Form;
 }
-
-/** The digests of the values that the form was loaded with, by key. */
-const digestsOf = (form: Form, fields: readonly FormField[]): ReadonlyMap<string, string> =>
-  new Map(
-    originIn(form, fields)
-      .split(' ')
-      .map((entry) => entry.split(':', 2) as [string, string]),
-  );
 
 /** Maximum characters shown of a value, and how many of them precede the first difference. */
 const MAX_SHOWN = 2000;
@@ -103,7 +96,7 @@ export async function showConflict(
     if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
     return labelIn(named.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
   };
-  const origins = digestsOf(form, fieldsOf(resource, false));
+  const origins = digestsIn(originIn(form, fieldsOf(resource, false)));
   const rows = fields.flatMap((field) => {
     const { column, label } = field;
     const [mine, theirs] = [typed.get(column), others.get(column)];
@@ -127,7 +120,8 @@ export async function showConflict(
   const withoutField = new Set([...tooLong.keys()].map(({ key }) => key));
   const kept = form.entries.filter(
     ([name]) =>
-      (!name.startsWith('_') && !withoutField.has(name)) || ['_save', '_list', '_next'].includes(name),
+      (!name.startsWith('_') && !withoutField.has(name)) ||
+      ['_save', '_list', '_next', '_form'].includes(name),
   );
   const hidden = await hiddenInputs(kept);
   const body = html` <p class="notice" role="alert">

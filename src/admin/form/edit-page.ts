@@ -3,8 +3,10 @@ import type { Column } from '../../db/schema/model.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { Problem, notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
+import type { Operations } from '../../resources/records/operations.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import {
@@ -15,9 +17,9 @@ import {
   showsUsers,
   type Refusal,
 } from '../session/password-confirmation.ts';
-import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
+import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
+import { createForm, type Form } from '../web/form-data.ts';
 import {
   boundedForm,
   fieldsOf,
@@ -32,12 +34,23 @@ import { listCrumb, pageReply } from '../web/layout.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shownTime } from '../web/time-zone.ts';
 import { NO_VALUES, changeOf, valuesToPutBack } from '../history/history-entry.ts';
-import { addOnce } from '../web/submit-once.ts';
+import { saveOnce } from '../web/submit-once.ts';
 import { renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
+import {
+  fieldsOfSent,
+  isTouched,
+  rowsOfCopy,
+  rowsWithKeys,
+  sentRows,
+  tablesOf,
+  withMoreRows,
+  type InlineRow,
+} from './inline-rows.ts';
 import { recordForm } from './record-form.ts';
-import { addPassword, afterSave, bodyOf, isSaved, trySave, type FormBody } from './save.ts';
+import { RowWrites, trySave } from './row-writes.ts';
+import { addPassword, afterSave, bodyOf, isSaved, type FormBody } from './save.ts';
 
 /** How many times a form is read while others change its record. */
 const MAX_ATTEMPTS = 3;
@@ -121,40 +134,83 @@ async function addConfirmation(
   return answer;
 }
 
-async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
+/** The values of a form that are saved as a new record. */
+type Copied = Pick<Submitted, 'typed' | 'form' | 'rows'>;
+
+/** The fields that say which records the rows of a form are, and what happens to them. */
+const ROW_CHOICES = /\._(?:id|delete)$/;
+
+/**
+ * What a form saves, to recognize it when it is sent again, as it was or as it was shown after an error. So keys count in place of
+ * the words that mean them, and rows that were not touched do not count.
+ * @param choices the control fields of rows that count
+ */
+function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], choices?: RegExp): Form {
+  const touched = rows.filter((row) => isTouched(row) && !row.isDeleted);
+  const carried = [{ fields, typed }, ...touched].flatMap((one) =>
+    one.fields.flatMap((field) => {
+      const value = one.typed.get(field.column);
+      return value ? field.carried(value) : [];
+    }),
+  );
+  return createForm([
+    ...form.entries.filter(([name]) => name.startsWith('_') || choices?.test(name)),
+    ...carried,
+  ]);
+}
+
+async function create(context: ResourceContext, copied: Copied): Promise<Reply> {
   const { resource } = context;
-  const body = await bodyOf(fieldsOf(resource, true), typed, undefined);
+  const { typed, form, rows: sent } = copied;
+  const fields = fieldsOf(resource, true);
+  const rows = await RowWrites.of(context, sent);
+  const body = await bodyOf(fields, typed, undefined);
   addPassword(body, context, form);
   const confirmation = await addConfirmation(context, undefined, body, form);
-  const caller = sessionCaller(context);
-  const outcome = await trySave(context, undefined, body, () =>
-    addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
-  );
-  if (!('done' in outcome))
-    return recordForm(context, { typed, stored: undefined, sent: form, ...outcome, ...confirmation });
+  const caller = rows.isEmpty ? sessionCaller(context) : inBatch(sessionCaller(context));
+  const save = async (operations: Operations): Promise<{ readonly id: string }> => {
+    const record = await operations.create(resource, body.fields, caller);
+    await rows.write(operations, record.id, caller);
+    return record;
+  };
+  const write = () => saveOnce(context, contentOf(copied, fields), save);
+  const outcome = await trySave(context, undefined, body, write, rows);
+  if (!('done' in outcome)) {
+    const shown = { typed, stored: undefined, sent: form, rows: rows.rows };
+    return recordForm(context, { ...shown, ...outcome, ...confirmation });
+  }
   const { id, isRepeated } = outcome.done;
   return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
 
-/** @param attempt how many times the form was read; again where another request changed the record before the write */
+/** @param attempt how many times the form was read; again where another request changed the record or a row before the write */
 async function update(
   context: RecordContext,
-  { typed: mine, stored, form }: Conflict,
+  { typed: mine, form, rows: sent }: Copied,
+  stored: StoredRecord,
   attempt: number,
 ): Promise<Reply> {
   const { resource, operations } = context;
   const typed = resolveConflict(resource, { stored, typed: mine, form });
   const body = await bodyOf(fieldsOf(resource, false), typed, stored);
-  if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
-    return afterSave(context, stored.id, form, 'unchanged');
+  const rows = await RowWrites.of(context, sent);
+  const isSame = body.fields.size === 0 && Object.keys(body.errors).length === 0;
+  if (isSame && rows.isEmpty) return afterSave(context, stored.id, form, 'unchanged');
   if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
   const confirmation = await addConfirmation(context, stored, body, form);
+  const caller = rows.isEmpty ? sessionCaller(context) : inBatch(sessionCaller(context));
+  const save = async (by: Operations): Promise<{ readonly id: string }> => {
+    if (body.fields.size > 0) await by.update(resource, stored.id, body.fields, caller, [stored.version]);
+    await rows.write(by, stored.id, caller);
+    return stored;
+  };
+  const content = contentOf({ typed, form, rows: sent }, fieldsOf(resource, false), ROW_CHOICES);
+  const write = (): Promise<unknown> => (rows.isEmpty ? save(operations) : saveOnce(context, content, save));
   try {
-    const outcome = await trySave(context, stored.id, body, () =>
-      operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
-    );
+    const outcome = await trySave(context, stored.id, body, write, rows);
     if ('done' in outcome) return await afterSave(context, stored.id, form, 'changed');
-    return await recordForm(context, { typed, stored, sent: form, ...outcome, ...confirmation });
+    const shown = { typed, stored, sent: form, rows: rows.rows };
+    return await recordForm(context, { ...shown, ...outcome, ...confirmation });
   } catch (error) {
     const hasChanged = error instanceof Problem && [404, 412].includes(error.status);
     if (!hasChanged || attempt === MAX_ATTEMPTS) throw error;
@@ -173,18 +229,20 @@ function notCopiedText(resource: AdminView, typed: TypedValues): string {
  * Saves the values of a form as a new record. It shows the form of a new record first where values are missing (a key, a
  * password) or the user must confirm, because the record was deleted.
  */
-function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?: string): Promise<Reply> {
+function asNew(context: ResourceContext, { typed, form, rows }: Copied, notice?: string): Promise<Reply> {
   const { resource } = context;
+  const copiedRows = rowsOfCopy(rows, tablesOf(context, true));
   const none = { text: '', isNull: true };
   const copied = valuesOf(fieldsOf(resource, true), ({ column }) => typed.get(column) ?? none);
   const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
-  if (notice === undefined && !lacksValues) return create(context, copied, form);
+  if (notice === undefined && !lacksValues) return create(context, { typed: copied, form, rows: copiedRows });
   return recordForm(context, {
     typed: copied,
     stored: undefined,
     notice: `${notice ?? 'This will be saved as a new record. Fill in the fields that were not copied.'}${notCopiedText(resource, typed)}`,
     status: notice === undefined ? 200 : 409,
     sent: form,
+    rows: copiedRows,
   });
 }
 
@@ -199,20 +257,24 @@ async function readStored({ browsing, resource, id }: RecordContext): Promise<St
 }
 
 /** Shows the values of a form whose record is gone: as a new record, or only to copy if records cannot be added. */
-async function showGone(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
+async function showGone(context: ResourceContext, copied: Copied): Promise<Reply> {
   const { title, may } = context.resource;
-  if (may.has('add')) return asNew(context, typed, form, GONE);
-  const longTexts = await renderLongTexts(typed);
+  if (may.has('add')) return asNew(context, copied, GONE);
+  const { typed: own, rows } = copied;
+  const copies = [{ fields: fieldsOf(context.resource, false), typed: own }, ...rows].map(
+    async ({ fields, typed }) => {
+      const longTexts = await renderLongTexts(typed);
+      return fields.map((field) => {
+        const value = typed.get(field.column);
+        return value && field.renderCopy(value, longTexts.get(field.column));
+      });
+    },
+  );
   const body = html`<p class="notice" role="alert">
       This record has been deleted, and records cannot be added here. Nothing was saved. Copy the values that
       you need.
     </p>
-    <div class="record">
-      ${fieldsOf(context.resource, false).map((field) => {
-        const value = typed.get(field.column);
-        return value && field.renderCopy(value, longTexts.get(field.column));
-      })}
-    </div>`;
+    <div class="record">${(await Promise.all(copies)).flat()}</div>`;
   return pageReply(context, {
     title: `Deleted from ${title}`,
     crumbs: [listCrumb(context.resource), 'Deleted'],
@@ -229,36 +291,42 @@ interface Submitted {
   readonly typed: TypedValues;
   /** Undefined for a new record, and for one that no longer exists. */
   readonly stored: StoredRecord | undefined;
+  /** The rows of child tables. */
+  readonly rows: readonly InlineRow[];
 }
 
 async function readForm(context: FormContext, submitted: Form): Promise<Submitted> {
   const { resource, id } = context;
   const stored = id === undefined ? undefined : await readStored({ ...context, id });
   const fields = fieldsOf(resource, id === undefined);
-  const form = boundedForm(submitted, fields);
+  const tables = tablesOf(context, id === undefined);
+  const form = boundedForm(submitted, [...fields, ...fieldsOfSent(submitted, tables)]);
+  const rows = await sentRows(context, tables, form, stored?.id);
   const typed = valuesOf(fields, (field) => (field.isIn(form) ? field.read(form) : undefined));
-  return { form, fields, typed, stored };
+  return { form, fields, typed, stored, rows };
 }
 
 /** Shows a form from an earlier session again, with everything that the user typed. */
 export async function showUnsaved(context: FormContext, sent: Form, status: number): Promise<Reply> {
-  const { form, typed, stored } = await readForm(context, sent);
-  if (context.id !== undefined && !stored) return showGone(context, typed, form);
+  const { form, typed, stored, rows } = await readForm(context, sent);
+  if (context.id !== undefined && !stored) return showGone(context, { typed, form, rows });
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(context, { stored, typed, form });
   const notice =
     'This form is from an earlier session, so nothing was saved. Check the values and save again.';
-  return recordForm(context, { typed, stored, sent: form, notice, status });
+  return recordForm(context, { typed, stored, sent: form, rows, notice, status });
 }
 
-/** Handles a sent form: looks up or chooses a related record, or saves. @throws Problem 404 where it may not */
+/** Handles a sent form: looks up or chooses a related record, shows more rows, or saves. @throws Problem 404 where it may not */
 export async function saveRecord(context: FormContext, submitted: Form, attempt = 1): Promise<Reply> {
   const { resource, id } = context;
   if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound('There is no such page.');
-  const { form, fields, typed: sent, stored } = await readForm(context, submitted);
+  const { form, fields, typed: sent, stored, rows: typedRows } = await readForm(context, submitted);
+  const page = { typed: sent, stored, sent: form, rows: typedRows };
   const find = (name: string | undefined): FormField | undefined =>
-    fields.find((field) => field.name === name && sent.has(field.column));
+    fields.find((field) => field.name === name && sent.has(field.column)) ??
+    typedRows.flatMap((row) => row.fields).find((field) => field.name === name);
 
   const lookupField = find(form.get('_lookup'));
   if (lookupField) {
@@ -267,21 +335,35 @@ export async function saveRecord(context: FormContext, submitted: Form, attempt 
   }
   const [choiceField, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (choiceField && chosen !== undefined) {
-    const changed = new Map(sent).set(choiceField.column, { text: chosen, isNull: chosen === '' });
-    return recordForm(context, { typed: changed, stored, sent: form });
+    const withChoice = (values: TypedValues): TypedValues =>
+      new Map(values).set(choiceField.column, { text: chosen, isNull: chosen === '' });
+    if (fields.includes(choiceField)) return recordForm(context, { ...page, typed: withChoice(sent) });
+    const rows = typedRows.map((row) =>
+      row.fields.includes(choiceField) ? { ...row, typed: withChoice(row.typed) } : row,
+    );
+    return recordForm(context, { ...page, rows });
   }
   const previewed = find(form.get('_preview'));
-  if (previewed && (id === undefined || stored))
-    return recordForm(context, { typed: sent, stored, sent: form, previewed });
-  const typed = await withKeys(context, sent, stored);
-  if (id === undefined) return create(context, typed, form);
-  if (!stored) return showGone(context, typed, form);
-  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
-  const conflict = { stored, typed, form };
-  if (form.get('_version') === stored.version) return update({ ...context, id }, conflict, attempt);
-  if (!(await isSaved(context, resource, fields, resolveConflict(resource, conflict), stored)))
-    return showConflict(context, conflict);
-  // A form that was sent twice, unless it changed nothing the first time.
-  const isUnchanged = originIn(form, fields) === originOf(typed);
-  return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
+  if (previewed && (id === undefined || stored)) return recordForm(context, { ...page, previewed });
+  if (form.get('_more') !== undefined) {
+    const rows = withMoreRows(typedRows, tablesOf(context, stored === undefined), form);
+    return recordForm(context, { ...page, rows });
+  }
+  const [typed, rows] = await Promise.all([
+    withKeys(context, sent, stored),
+    rowsWithKeys(context, typedRows),
+  ]);
+  const copied = { typed, form, rows };
+  if (id === undefined) return create(context, copied);
+  if (!stored) return showGone(context, copied);
+  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, copied);
+  if (form.get('_version') !== stored.version) {
+    const mine = resolveConflict(resource, { stored, typed, form });
+    if (!(await isSaved(context, resource, fields, mine, stored)))
+      return showConflict(context, { stored, typed, form });
+    // A form that was sent twice, unless it changed nothing the first time. Its rows may not be saved yet.
+    const isUnchanged = originIn(form, fields) === originOf(typed);
+    if (!rows.some(isTouched)) return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
+  }
+  return update({ ...context, id }, copied, stored, attempt);
 }

@@ -36,6 +36,14 @@ import {
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
+import {
+  labelsInRows,
+  renderTables,
+  storedRows,
+  tablesOf,
+  type InlineRow,
+  type InlineTable,
+} from './inline-rows.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { fieldRows, relatedOf } from '../fields/references.ts';
@@ -55,6 +63,8 @@ export interface RecordForm extends Partial<Refusal> {
   readonly sent?: Form | undefined;
   /** The field whose text is shown as it will look. */
   readonly previewed?: FormField | undefined;
+  /** The rows of child tables as they were typed; those that are stored when absent. */
+  readonly rows?: readonly InlineRow[];
 }
 
 /** The fields of a record's form: those that the caller may set in it. */
@@ -205,6 +215,16 @@ const hasSecondFactor = async (context: ResourceContext, id: string): Promise<bo
   context.resource.may.has('change') &&
   (await context.secondFactors?.recoveryCodes(id)) !== undefined;
 
+/** The rows of a form's tables: as typed, and of tables that it only shows, as stored. */
+async function rowsOf(
+  context: ResourceContext,
+  tables: readonly InlineTable[],
+  { stored, rows }: RecordForm,
+): Promise<readonly InlineRow[]> {
+  const loaded = rows ? tables.filter(({ may }) => may.size === 0) : tables;
+  return [...(rows ?? []), ...(await storedRows(context, loaded, stored?.id))];
+}
+
 /** The form of a record, new or stored. */
 export async function recordForm(context: ResourceContext, page: RecordForm): Promise<Reply> {
   const { resource } = context;
@@ -231,7 +251,13 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
     ? resource.foreignKeys.filter((column) => relatedOf(column, context) && keyIn(stored, column) !== null)
     : [];
   if (stored) rows.push(...related.map((column) => readOnlyRow(column, stored, context)));
-  const labels = Object.fromEntries(fields.map((field) => [field.name, field.label]));
+  const tables = tablesOf(context, isNew);
+  const inlineRows = await rowsOf(context, tables, page);
+  const inlines = await renderTables(context, tables, inlineRows, errors, stored?.id, previewed?.name);
+  const mayAddRows = tables.some((table) => table.may.has('add'));
+  const maySave = fields.length > 0 || tables.some((table) => table.may.size > 0);
+  const ownLabels = Object.fromEntries(fields.map((field) => [field.name, field.label]));
+  const labels = { ...ownLabels, ...labelsInRows(inlineRows) };
   const back = listQuery(context, sent);
   const place = stored && (await placeInList(context, back, stored.id));
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
@@ -245,17 +271,17 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   }; // prettier-ignore
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${errorSummary(errors, { ...labels, ...PASSWORD_LABELS })}
-    <div class="${stored ? 'columns' : 'single'}">
+    <div class="${stored && tables.length === 0 ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved${restoring}>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
-        ${may.has('add') && submitOnceField(unanswered)} ${originFields(page, fields)}
+        ${(may.has('add') || mayAddRows) && submitOnceField(unanswered)} ${originFields(page, fields)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
-        ${fields.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
+        ${maySave && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${fields.some((field) => field.isRequired(before(field))) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
-        ${rows}
+        ${rows} ${inlines}
         ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
         ${confirmationField(context, errors, needs, false)}
-        ${fields.length > 0 && saveButtons(resource, place?.next, isNew && links.back(name, back))}
+        ${maySave && saveButtons(resource, place?.next, isNew && links.back(name, back))}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}
     </div>`;

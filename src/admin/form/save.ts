@@ -86,32 +86,6 @@ export function refusalOf(context: ResourceContext, error: unknown, columns: rea
   return { errors: byFormField(errors, resource), ...(problem instanceof BrokenRule && { notice }), status };
 }
 
-/**
- * Runs a write. If the form already has errors, or another record has one of the values, validates the rest, so that all errors are
- * reported at once.
- * @param id of the record that the form changes; undefined for a new one
- */
-export async function trySave<T>(
-  context: ResourceContext,
-  id: string | undefined,
-  { fields, errors }: FormBody,
-  write: () => Promise<T>,
-): Promise<{ readonly done: T } | Refusal> {
-  const { operations, caller, resource } = context;
-  const { output, readonly } = resource;
-  const settable = output.filter((column) => !readonly.has(column));
-  const faults = async (): Promise<FieldErrors> =>
-    byFormField(await operations.faults(resource, fields, { id, caller }), resource);
-  try {
-    if (Object.keys(errors).length === 0) return { done: await write() };
-    return { errors: { ...(await faults()), ...errors }, status: 400 };
-  } catch (error) {
-    const refusal = refusalOf(context, error, settable);
-    const isDuplicate = refusal.status === 409 && Object.keys(refusal.errors).length > 0;
-    return isDuplicate ? { ...refusal, errors: { ...(await faults()), ...refusal.errors } } : refusal;
-  }
-}
-
 /** The message after a form was saved, by what the form did with its record. */
 const OUTCOME_TEXTS = {
   added: (record: string) => `${record} was added.`,

@@ -7,7 +7,7 @@ import { ADMIN, accessOf } from '../../resources/access/access.ts';
 import { allowedIn } from '../../resources/access/who-may.ts';
 import { METHODS } from '../../resources/definition/resource.ts';
 import { DEFAULT_DAYS, MAX_LABEL, MAX_TOKENS, expiryAfter, readScope } from '../../resources/users/tokens.ts';
-import { addOnce, submitOnceField } from '../web/submit-once.ts';
+import { saveOnce, submitOnceField } from '../web/submit-once.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone, redirectFailed } from '../web/admin-request.ts';
@@ -94,8 +94,8 @@ export function ownTokens(context: AdminContext): Action {
 
     async run(form) {
       let token: string | undefined;
-      await addOnce(context, form, async (_, transaction) => {
-        const made = await tokens.add(caller.id, read(form).facts, transaction?.run);
+      await saveOnce(context, form, async (_, transaction) => {
+        const made = await tokens.add(caller.id, read(form).facts, transaction.run);
         if (!made) throw new Problem(409, messageOf('tooManyTokens', { max: MAX_TOKENS }));
         token = made.token;
         void report('token.made', { token: made.id });

@@ -75,23 +75,23 @@ export async function onceOnly({ sessions, token }: AdminContext, form: Form) {
 }
 
 /**
- * Adds the record of a form once. A form that is sent again returns the record that it added the first time.
- * @param add adds the record with these operations, in this transaction if there is one, and returns its key
+ * Saves the record of a form once, in a transaction. A form that is sent again returns the record that it saved the first time.
+ * @param save saves the record with these operations, and returns its key
  */
-export async function addOnce(
-  { inTransaction, operations, sessions, token }: AdminContext,
+export async function saveOnce(
+  { inTransaction, sessions, token }: AdminContext,
   form: Form,
-  add: (operations: Operations, transaction?: Transaction) => Promise<{ readonly id: string }>,
+  save: (operations: Operations, transaction: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
   const digest = await submissionDigest(form);
-  if (digest === undefined) return { id: (await add(operations)).id, isRepeated: false };
-  return inTransaction(async (operationsInTransaction, transaction) => {
-    const earlier = await sessions.submittedResult(transaction, token, digest);
+  return inTransaction(async (operations, transaction) => {
+    const earlier =
+      digest === undefined ? undefined : await sessions.submittedResult(transaction, token, digest);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     // The operation explains the error of a deferred constraint, which the commit would throw after it.
     await transaction.send(CHECK_AT_ONCE);
-    const { id } = await add(operationsInTransaction, transaction);
-    await sessions.noteResult(transaction, token, digest, id);
+    const { id } = await save(operations, transaction);
+    if (digest !== undefined) await sessions.noteResult(transaction, token, digest, id);
     return { id, isRepeated: false };
   });
 }

@@ -27,6 +27,8 @@ interface FieldParts {
   readonly hint?: Content;
   readonly errors?: readonly string[] | undefined;
   readonly isRequired?: boolean;
+  /** Whether only screen readers get the label, because a table has it as a title. */
+  readonly isLabelHidden?: boolean;
 }
 
 const isFaulty = ({ errors = [] }: FieldParts): boolean => errors.length > 0;
@@ -49,7 +51,7 @@ export function controlAttributes(id: string, name: string, parts: FieldParts): 
 /** A field of a form: its label, its control, a hint and errors. */
 export const labeledField = (id: string, label: Content, control: Content, parts: FieldParts = {}): Html =>
   html`<div class="${isFaulty(parts) ? 'field faulty' : 'field'}">
-    <label for="${id}"
+    <label for="${id}" ${attributes({ class: parts.isLabelHidden && 'hidden' })}
       >${label}${parts.isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
     >
     <div class="control">

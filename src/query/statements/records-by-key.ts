@@ -100,6 +100,19 @@ export interface FoundRecord {
   readonly version: string;
 }
 
+/** The records with these ids and the versions of their rows, in no order. */
+export function foundRecordsStatement(
+  model: Model,
+  { value: shown, joins }: Projection,
+  ids: readonly string[],
+  visibility: RowVisibility,
+): Statement<FoundRecord[]> {
+  return createStatement(
+    sql`select ${shown}, ${rowVersion(ROOT, model)} from ${wantedKeys(ids)} join ${source(model, ROOT, visibility)} on ${hasKey(model)}${joins}`,
+    (rows) => rows.flatMap((row) => readFound([row]) ?? []),
+  );
+}
+
 /** Makes the statement that reads one record by its key. The text is the same for each id. */
 export type MakeRecordStatement = (id: string) => Statement<FoundRecord | undefined>;
 

@@ -3,6 +3,7 @@ import { buildFields } from '../../db/schema/build-models.ts';
 import type { Catalog } from '../../db/schema/catalog.ts';
 import {
   findColumn,
+  hasNaturalKey,
   humanize,
   isAmong,
   namedColumns,
@@ -39,6 +40,7 @@ export interface AdminView extends ResourceView {
   readonly ownedBy: Column | undefined;
   /** The column whose field has the focus when a record is opened. */
   readonly focus: Column | undefined;
+  readonly inlines: readonly InlineView[];
   readonly may: ReadonlySet<AdminAction>;
   /** What the registry adds to that, with the columns of the fields. */
   readonly actions: readonly OfferedAction[];
@@ -61,6 +63,16 @@ export interface OfferedAction extends Omit<CustomAction, 'fields'> {
 /** The actions that are buttons of a record. */
 export const recordActions = ({ actions }: AdminView): readonly OfferedAction[] =>
   actions.filter(({ on }) => on.includes('record'));
+
+/** A child table whose rows are on the form of a record; see `Inline`. */
+export interface InlineView {
+  readonly model: string;
+  /** Its foreign key to the record. */
+  readonly column: Column;
+  readonly columns: readonly Column[];
+  readonly extra: number;
+  readonly isReadonly: boolean;
+}
 
 export type AdminViews = ReadonlyMap<string, AdminView>;
 
@@ -133,6 +145,30 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
     if (typeof part === 'string') return [part];
     const found = findPath(part.name.split('__'), model, visible);
     return found ? [found] : [];
+  });
+}
+
+/** Empty rows of a form for which the registry says no number. */
+const EXTRA_ROWS = 3;
+
+/** The child tables of a form, as far as the caller may see them. */
+function inlinesOf(
+  { admin }: Resource,
+  parent: Model,
+  models: ReadonlyMap<string, Model>,
+  visible: (model: Model) => readonly Column[],
+): InlineView[] {
+  return (admin?.inlines ?? []).flatMap(({ model, column: name, columns, extra, readonly }): InlineView[] => {
+    const child = models.get(model);
+    const shown = child ? visible(child) : [];
+    const column = shown.find((one) => (name === undefined ? one.references === parent : one.name === name));
+    if (!child || !column) return [];
+    const others = shown.filter(
+      (one) => one !== column && (one !== child.primaryKey || hasNaturalKey(child)),
+    );
+    const named = columns?.flatMap((wanted) => others.filter((one) => one.name === wanted));
+    const isReadonly = readonly === true;
+    return [{ model, column, columns: named ?? others, extra: extra ?? EXTRA_ROWS, isReadonly }];
   });
 }
 
@@ -238,6 +274,7 @@ export function serveForAdmin(
         ]),
       ]).filter((parts) => findPath(parts, model, visible)),
       views: admin.views ?? [],
+      inlines: inlinesOf(definition, model, models, visible),
       focus: admin.focus === undefined ? undefined : named([admin.focus])[0],
       may,
       actions: (admin.actions ?? [])

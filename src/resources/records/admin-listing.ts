@@ -19,7 +19,11 @@ import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/visible-history.ts';
 import { mayHideRows, planList, type Boundary, type ListPlan, type Projection } from '../../query/plan.ts';
 import { pageStatement } from '../../query/read.ts';
-import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
+import {
+  foundRecordsStatement,
+  recordStatement,
+  type MakeRecordStatement,
+} from '../../query/statements/records-by-key.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
 import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
@@ -33,7 +37,7 @@ import {
   type StoredRecord,
 } from './labeled-record.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { parseId, readRecord } from './read-record.ts';
+import { parseId, readRecord, recordResult } from './read-record.ts';
 import type { Caller } from '../access/access.ts';
 
 export interface LabeledRecordPage {
@@ -46,8 +50,10 @@ export interface LabeledRecordPage {
 const MAX_COUNTED = 10_000;
 /** Values over this many bytes are cut, to a quarter as many characters. Lists and confirmation pages show less. */
 const CUT_FROM_BYTES = 2048;
-/** Maximum total bytes of a record's long values in a form; `MAX_BODY` where that is less. */
+/** Maximum total bytes of the long values in a record's form; `MAX_BODY` where that is less. */
 export const LONGEST_FORM = 1024 * 1024;
+/** Maximum rows of a child table on a form. */
+export const MAX_ROWS = 50;
 /** Maximum ids in one query for labels. */
 const MAX_IDS_PER_QUERY = 200;
 /** Maximum bytes of keys and labels that one query returns. Ordinary keys and labels stay below it. */
@@ -82,7 +88,9 @@ export function createLabelStatements(resources: AdminViews, { maxBody }: Pick<S
     };
     return labeledRecord(contents, resource.visibility);
   }
-  const forForm = { form: Math.min(maxBody, LONGEST_FORM) };
+  /** A record shares its form with the rows of child tables. */
+  const shareOf = ({ inlines }: AdminView): number =>
+    Math.floor(Math.min(maxBody, LONGEST_FORM) / (inlines.length > 0 ? 2 : 1));
   return {
     shown: memoized((resource: AdminView) => projectionOf(resource, { over: CUT_FROM_BYTES })),
     label: memoized(({ label, model, visibility }: AdminView) =>
@@ -92,8 +100,17 @@ export function createLabelStatements(resources: AdminViews, { maxBody }: Pick<S
       ),
     ),
     recordForForm: memoized((resource: AdminView) =>
-      recordStatement(resource.model, projectionOf(resource, forForm), resource.visibility),
+      recordStatement(
+        resource.model,
+        projectionOf(resource, { form: shareOf(resource) }),
+        resource.visibility,
+      ),
     ),
+    /** The rows of child tables on the form of this resource share what a record may have. */
+    rowsForForm: memoized((parent: AdminView) => {
+      const share = Math.floor(shareOf(parent) / (MAX_ROWS * parent.inlines.length));
+      return memoized((resource: AdminView) => projectionOf(resource, { form: share }));
+    }),
   };
 }
 
@@ -222,6 +239,32 @@ export function createBrowsing(
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
     read: (resource: AdminView, id: string): Promise<StoredRecord> =>
       find(resource, id, statements.recordForForm(resource)),
+
+    /** The keys of the first records that refer to a record by this column. */
+    async referring(resource: AdminView, { name }: Column, id: string): Promise<readonly string[]> {
+      const query = `${name}=${encodeURIComponent(id)}&limit=${MAX_ROWS}`;
+      return (await labels(resource, { query, search: '' })).records.map((one) => one.id);
+    },
+
+    /** The records with these keys, as far as they exist, by key, as rows on the form of a parent. */
+    async readRows(
+      parent: AdminView,
+      resource: AdminView,
+      ids: readonly string[],
+    ): Promise<ReadonlyMap<string, StoredRecord>> {
+      const { model, visibility } = resource;
+      const keys = ids.flatMap((id) => parseId(resource, id) ?? []);
+      if (keys.length === 0) return new Map();
+      const shown = statements.rowsForForm(parent)(resource);
+      const found = await database.run(foundRecordsStatement(model, shown, keys, visibility), 'read');
+      const records = await Promise.all(
+        found.map(async (one) => {
+          const { json, version } = recordResult(one, resource);
+          return { ...(await parseLargeRecord(json)), version };
+        }),
+      );
+      return new Map(records.map((record) => [record.id, record]));
+    },
 
     /**
      * Whether a record has these values already, so that a change to them would change nothing. PostgreSQL compares them, because

@@ -1,0 +1,406 @@
+// Rows of child tables on the form of a record: which ones it has, what was typed into them, and how it shows them.
+import { isKeyless, type Column } from '../../db/schema/model.ts';
+import type { FieldErrors } from '../../errors.ts';
+import type { AdminAction } from '../../resources/definition/resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import { MAX_ROWS } from '../../resources/records/admin-listing.ts';
+import { textOfColumn, textOfField, type StoredRecord } from '../../resources/records/labeled-record.ts';
+import {
+  digestOf,
+  digestsIn,
+  editableColumns,
+  FormField,
+  isSame,
+  originOf,
+  valuesOf,
+  type Typed,
+  type TypedValues,
+} from '../fields/form-field.ts';
+import { fieldsInRows, withKeysInRows, type RenderField } from '../fields/references.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import { links } from '../web/admin-links.ts';
+import { shownColumn, shownValue } from '../web/display-text.ts';
+import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
+import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
+
+/** How many rows *Show more rows* adds. */
+const MORE_ROWS = 5;
+/** Maximum characters shown of a value without a field. */
+const MAX_SHOWN = 2000;
+/** Maximum rows of a table in one form, new ones included. */
+const MAX_SENT = 2 * MAX_ROWS;
+
+/** A child table on a form, and what the caller may do with its rows there. */
+export interface InlineTable {
+  readonly resource: AdminView;
+  /** Its foreign key to the record of the form. */
+  readonly column: Column;
+  readonly columns: readonly Column[];
+  readonly extra: number;
+  readonly may: ReadonlySet<AdminAction>;
+  /** The key of the caller, whom a new row has in the column of its owner. */
+  readonly callerId: string;
+  /** What its rows are called, before their number. */
+  readonly rowTitle: string;
+}
+
+/** A row of a form. */
+export interface InlineRow {
+  readonly table: InlineTable;
+  readonly index: number;
+  readonly fields: readonly FormField[];
+  readonly typed: TypedValues;
+  /** Undefined for a new row. */
+  readonly stored: StoredRecord | undefined;
+  /** The version and the digests of the values that the form was loaded with. */
+  readonly version: string;
+  readonly origin: string;
+  readonly isDeleted: boolean;
+  /** Whether the row was stored when the form was loaded, and has been deleted since. */
+  readonly isGone: boolean;
+}
+
+const NO_SELECTION = { query: '', search: '', ids: [] };
+
+/** The child tables on the form of a record, as far as the caller may see them. */
+export function tablesOf(context: ResourceContext, isNew: boolean): readonly InlineTable[] {
+  const { resource, resources, bulk, settings, caller } = context;
+  const mayEdit = resource.may.has(isNew ? 'add' : 'change');
+  const tables = resource.inlines.flatMap((inline): Omit<InlineTable, 'rowTitle'>[] => {
+    const child = resources.get(inline.model);
+    if (!child?.output.includes(inline.column)) return [];
+    const isAllowed = (action: AdminAction): boolean => {
+      if (!mayEdit || inline.isReadonly || !child.may.has(action)) return false;
+      if (action === 'add') return editableColumns(child, true).includes(inline.column);
+      if (action === 'change') return !isNew;
+      // Users are deleted on a page that says so.
+      return !isNew && bulk.adminGuard(child, NO_SELECTION, settings.userModel) === undefined;
+    };
+    const may = new Set((['add', 'change', 'delete'] as const).filter(isAllowed));
+    return isNew && may.size === 0 ? [] : [{ ...inline, resource: child, may, callerId: caller.id }];
+  });
+  const isOnly = tables.filter(({ may }) => may.size > 0).length === 1;
+  return tables.map((table) => ({
+    ...table,
+    rowTitle: isOnly ? 'Line' : `${table.resource.title}, line`,
+  }));
+}
+
+const prefixOf = ({ resource }: InlineTable, index: number): string => `${resource.name}.${index}.`;
+export const nameInRow = ({ table, index }: InlineRow, name: string): string =>
+  `${prefixOf(table, index)}${name}`;
+/** The field of errors about a whole row. */
+export const rowName = (row: InlineRow): string => nameInRow(row, '_row');
+const labelOf = ({ table, index }: InlineRow): string => `${table.rowTitle} ${index + 1}`;
+
+function fieldsOfRow(table: InlineTable, index: number, isNew: boolean): readonly FormField[] {
+  const { resource, columns, may, rowTitle } = table;
+  if (!may.has(isNew ? 'add' : 'change')) return [];
+  const editable = editableColumns(resource, isNew);
+  return columns
+    .filter((column) => editable.includes(column))
+    .map((column) => new FormField(column, isNew, prefixOf(table, index), `${rowTitle} ${index + 1}`));
+}
+
+const initialOf = ({ resource, callerId }: InlineTable, field: FormField): Typed =>
+  field.initial(field.column === resource.ownedBy ? callerId : undefined);
+
+/** A new row with these values, where they are known. */
+export function newRow(table: InlineTable, index: number, known: TypedValues = new Map()): InlineRow {
+  const fields = fieldsOfRow(table, index, true);
+  const typed = valuesOf(fields, (field) => known.get(field.column) ?? initialOf(table, field));
+  const state = { stored: undefined, version: '', origin: '', isDeleted: false, isGone: false };
+  return { table, index, fields, typed, ...state };
+}
+
+/** The row of a stored record, as it is now. */
+export function storedRow(table: InlineTable, index: number, stored: StoredRecord): InlineRow {
+  const fields = fieldsOfRow(table, index, false);
+  const typed = valuesOf(fields, (field) => field.stored(stored));
+  const { version } = stored;
+  const state = { stored, version, origin: originOf(typed), isDeleted: false, isGone: false };
+  return { table, index, fields, typed, ...state };
+}
+
+/** The fields in which the user has typed something. */
+export function touchedFields({ table, fields, typed, stored, origin }: InlineRow): readonly FormField[] {
+  const origins = digestsIn(origin);
+  return fields.filter((field) => {
+    const value = typed.get(field.column);
+    if (!value) return false;
+    if (stored) return digestOf(value) !== origins.get(field.column.key);
+    const initial = initialOf(table, field);
+    return !isSame(value, initial) && !(field.isEmpty(value) && field.isEmpty(initial));
+  });
+}
+
+/** Whether saving the form does something with the row. */
+export const isTouched = (row: InlineRow): boolean =>
+  row.isGone || (row.isDeleted ? row.stored !== undefined : touchedFields(row).length > 0);
+
+/** The rows of the tables as they are now, the first of a long one, with empty ones at the end. */
+export async function storedRows(
+  { browsing, resource: parent }: ResourceContext,
+  tables: readonly InlineTable[],
+  id: string | undefined,
+): Promise<readonly InlineRow[]> {
+  const recordsOf = async (table: InlineTable): Promise<readonly StoredRecord[]> => {
+    const { resource, column } = table;
+    if (id === undefined) return [];
+    if (isKeyless(resource.model)) {
+      const query = `${column.name}=${encodeURIComponent(id)}&limit=${MAX_ROWS}`;
+      const { records } = await browsing.list(resource, { query, search: '' });
+      return records.map((record) => ({ ...record, version: '' }));
+    }
+    const ids = await browsing.referring(resource, column, id);
+    const found = await browsing.readRows(parent, resource, ids);
+    return ids.flatMap((one) => found.get(one) ?? []);
+  };
+  const rows = await Promise.all(
+    tables.map(async (table) => {
+      const stored = (await recordsOf(table)).map((record, index) => storedRow(table, index, record));
+      const empty = Array.from({ length: table.may.has('add') ? table.extra : 0 }, (_, index) =>
+        newRow(table, stored.length + index),
+      );
+      return [...stored, ...empty];
+    }),
+  );
+  return rows.flat();
+}
+
+const COUNT = '_rows';
+const countName = ({ resource }: InlineTable): string => `${resource.name}.${COUNT}`;
+
+/** The number of rows that a form has. */
+function sentCount({ get }: Form, table: InlineTable): number {
+  const count = Number(get(countName(table)) ?? 0);
+  return Number.isInteger(count) && count > 0 ? Math.min(count, MAX_SENT) : 0;
+}
+
+const indexesOf = (form: Form, table: InlineTable): readonly number[] =>
+  table.may.size === 0 ? [] : Array.from({ length: sentCount(form, table) }, (_, index) => index);
+
+const sentId = ({ get }: Form, table: InlineTable, index: number): string | undefined => {
+  const id = get(`${prefixOf(table, index)}_id`);
+  return id === undefined ? undefined : keyOfField(id);
+};
+
+/** The fields of the rows of a form. */
+export const fieldsOfSent = (form: Form, tables: readonly InlineTable[]): readonly FormField[] =>
+  tables.flatMap((table) =>
+    indexesOf(form, table).flatMap((index) =>
+      fieldsOfRow(table, index, sentId(form, table, index) === undefined),
+    ),
+  );
+
+/**
+ * The rows of a form, with the stored ones as they are now.
+ * @param id of the record of the form; a row of another record counts as deleted
+ */
+export async function sentRows(
+  { browsing, resource: parent }: ResourceContext,
+  tables: readonly InlineTable[],
+  form: Form,
+  id: string | undefined,
+): Promise<readonly InlineRow[]> {
+  const rows = await Promise.all(
+    tables.map(async (table) => {
+      const indexes = indexesOf(form, table);
+      const ids = indexes.flatMap((index) => sentId(form, table, index) ?? []);
+      const records = await browsing.readRows(parent, table.resource, ids);
+      return indexes.flatMap((index) => {
+        const fields = fieldsOfRow(table, index, false);
+        const rowId = sentId(form, table, index);
+        if (rowId === undefined) {
+          const empty = newRow(table, index);
+          // A row that was deleted meanwhile leaves a gap in a form that is shown again.
+          const isSent = empty.fields.some((field) => form.get(field.name) !== undefined);
+          return isSent ? [{ ...empty, typed: valuesOf(empty.fields, (field) => field.read(form)) }] : [];
+        }
+        const record = records.get(rowId);
+        const isOurs = record && id !== undefined && textOfField(record.fields, table.column.key) === id;
+        const origin = form.get(`${prefixOf(table, index)}_origin`) ?? '';
+        const origins = digestsIn(origin);
+        // A field that the form did not have yet has no value.
+        const typed = valuesOf(fields, (field) =>
+          origins.has(field.column.key) && field.isIn(form) ? field.read(form) : undefined,
+        );
+        const row: InlineRow = {
+          ...{ table, index, fields, typed, origin, isGone: false },
+          stored: record,
+          version: form.get(`${prefixOf(table, index)}_version`) ?? '',
+          isDeleted: form.get(`${prefixOf(table, index)}_delete`) !== undefined,
+        };
+        if (isOurs) return [row];
+        const wasTyped = typed.size > 0 && origin !== originOf(typed);
+        if (row.isDeleted || !wasTyped) return [];
+        // Where rows cannot be added, its values are shown to copy.
+        const again = table.may.has('add') ? newRow(table, index, typed) : { ...row, stored: undefined };
+        return [{ ...again, isGone: true }];
+      });
+    }),
+  );
+  return rows.flat();
+}
+
+/** The rows with the keys of the records that typed words mean. */
+export async function rowsWithKeys(
+  context: ResourceContext,
+  rows: readonly InlineRow[],
+): Promise<readonly InlineRow[]> {
+  const typed = await withKeysInRows(context, rows);
+  return rows.map((row, index) => ({ ...row, typed: typed[index] ?? row.typed }));
+}
+
+/** The rows with more empty ones in the table with this name. */
+export function withMoreRows(
+  rows: readonly InlineRow[],
+  tables: readonly InlineTable[],
+  form: Form,
+): readonly InlineRow[] {
+  const table = tables.find(({ resource }) => resource.name === form.get('_more'));
+  if (!table?.may.has('add')) return rows;
+  const count = sentCount(form, table);
+  const length = Math.min(MORE_ROWS, MAX_SENT - count);
+  return [...rows, ...Array.from({ length }, (_, index) => newRow(table, count + index))];
+}
+
+/** The rows of a form as rows of a new record. */
+export const rowsOfCopy = (
+  rows: readonly InlineRow[],
+  tables: readonly InlineTable[],
+): readonly InlineRow[] =>
+  rows
+    .filter(({ isDeleted }) => !isDeleted)
+    .flatMap(({ table: { resource }, index, typed }) => {
+      const table = tables.find((one) => one.resource.name === resource.name);
+      return table ? [newRow(table, index, typed)] : [];
+    });
+
+/** The labels of the fields in rows, for the error summary. */
+export const labelsInRows = (rows: readonly InlineRow[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    rows.flatMap((row) => [
+      [rowName(row), labelOf(row)],
+      ...row.fields.map(({ name, label }) => [name, label]),
+    ]),
+  ) as Record<string, string>;
+
+/** The first cell of a row: its number, and what is wrong with the whole row. */
+function rowHead(row: InlineRow, errors: FieldErrors): Html {
+  const { table, index, stored, version, origin } = row;
+  const name = rowName(row);
+  const messages = messagesOf(errors, name);
+  const isSent = stored && table.may.size > 0;
+  const hidden = isSent && [
+    ['_id', fieldOfKey(stored.id)],
+    ['_version', version],
+    ['_origin', origin],
+  ];
+  const number = index + 1;
+  const isLinked = stored && !isKeyless(table.resource.model);
+  return html`${isLinked ? html`<a href="${links.record(table.resource.name, stored.id)}" aria-label="${labelOf(row)}">${number}</a>` : number}
+  ${hidden && hidden.map(([key = '', value]) => html`<input type="hidden" name="${nameInRow(row, key)}" value="${value}" />`)}
+  ${
+    messages &&
+    html`<p class="error" id="field-${name}">
+      ${messages.map((message) => html`<span>${sentence(message)}</span> `)}
+    </p>`
+  }`;
+}
+
+function deleteBox(row: InlineRow): Content {
+  if (!row.stored) return '';
+  const box = {
+    name: nameInRow(row, '_delete'),
+    'aria-label': `Delete ${labelOf(row)}`,
+    checked: row.isDeleted,
+  };
+  return html`<input type="checkbox" value="1" ${attributes(box)} />`;
+}
+
+/** The value of a column without a field. A text keeps its lines, unless it is long. */
+function shownCell(stored: StoredRecord, column: Column): Html {
+  const text = textOfColumn(stored.fields, column);
+  const isWhole = !column.references && (text?.length ?? 0) <= MAX_SHOWN;
+  return html`<span class="value"
+    >${isWhole ? shownValue(column, text) : shownColumn(stored, column, MAX_SHOWN)}</span
+  >`;
+}
+
+function cellsOf(
+  row: InlineRow,
+  render: RenderField | undefined,
+  errors: FieldErrors,
+  previewed: string | undefined,
+): readonly Content[] {
+  const { table, fields, typed, stored, isGone } = row;
+  return table.columns.map((column) => {
+    const value = typed.get(column);
+    if (isGone && !table.may.has('add')) return value?.text;
+    const field = value && fields.find((one) => one.column === column);
+    if (!field) return stored && shownCell(stored, column);
+    const before = stored && field.stored(stored);
+    const state = { before, errors: messagesOf(errors, field.name) };
+    return render?.(field, { ...state, isPreviewed: field.name === previewed });
+  });
+}
+
+/**
+ * The tables of a form with their rows.
+ * @param id of the stored record of the form
+ * @param previewed the name of the field whose text is shown as it will look
+ */
+export async function renderTables(
+  context: ResourceContext,
+  tables: readonly InlineTable[],
+  rows: readonly InlineRow[],
+  errors: FieldErrors,
+  id: string | undefined,
+  previewed: string | undefined,
+): Promise<readonly Html[]> {
+  const renderers = await fieldsInRows(context, rows);
+  const { name: parent } = context.resource;
+  const action = id === undefined ? links.action(parent, 'add') : links.record(parent, id);
+  return tables.map((table) => {
+    const { resource, column, columns, may } = table;
+    const { name, title } = resource;
+    const own = rows.flatMap((row, at) => (row.table.resource === resource ? [{ row, at }] : []));
+    const [example] = fieldsOfRow(table, 0, true);
+    const isRequired = (one: Column): boolean =>
+      example !== undefined && new FormField(one, true).isRequired(undefined);
+    const titles = columns.map((one) => (isRequired(one) ? `${one.title} *` : one.title));
+    const mayDelete = may.has('delete');
+    const lines = own.map(({ row, at }) => [
+      rowHead(row, errors),
+      ...cellsOf(row, renderers[at], errors, previewed),
+      ...(mayDelete ? [deleteBox(row)] : []),
+    ]);
+    const heading = `inline-${name}`;
+    const last = Math.max(0, ...own.map(({ row }) => row.index + 1));
+    const stored = own.filter(({ row }) => row.stored).length;
+    const all =
+      id !== undefined &&
+      stored >= MAX_ROWS &&
+      html`<a href="${links.list(name)}?${column.name}=${encodeURIComponent(id)}">All ${title}</a>`;
+    return html`<section aria-labelledby="${heading}">
+      <h2 id="${heading}">${title}</h2>
+      ${may.size > 0 && html`<input type="hidden" name="${countName(table)}" value="${last}" />`}
+      ${
+        lines.length > 0
+          ? html`<div class="scroll">
+              ${tableOf(['Line', ...titles, ...(mayDelete ? ['Delete'] : [])], lines, { labelledBy: heading, className: 'records rows' })}
+            </div>`
+          : html`<p class="empty">No records.</p>`
+      }
+      ${
+        (may.has('add') || all) &&
+        html`<div class="buttons">
+          ${may.has('add') && last < MAX_SENT && html`<button class="secondary" name="_more" value="${name}" formaction="${action}#${heading}" formnovalidate>Show ${MORE_ROWS} more rows</button>`}
+          ${all}
+        </div>`
+      }
+    </section>`;
+  });
+}
