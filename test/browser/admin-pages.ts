@@ -88,6 +88,15 @@ async function makeLink(page: Page): Promise<void> {
   await follow(button(page, 'Make a link'));
 }
 
+/** A form whose first row has been changed by another user, and whose empty row lacks a value. */
+async function sendFaultyRows(page: Page, { service }: Site): Promise<void> {
+  await page.goto('/admin/parcel/1/');
+  await service.sql`update item set name = name || '!' where parcel_id = 1`;
+  await page.getByLabel('Line 1, Name').fill('Mine');
+  await page.getByLabel('Line 4, Weight').fill('2.5');
+  await follow(button(page, 'Save'));
+}
+
 /** Runs in the browser. */
 function invalidate(field: { value: string }): void {
   field.value = 'invalid';
@@ -156,6 +165,8 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'the form for a new record with errors', open: sendInvalidThing },
   { name: 'a record', open: at('/admin/thing/1/') },
   { name: 'a record with records that refer to it', open: at('/admin/trip/1/') },
+  { name: 'a record with rows of child tables', open: at('/admin/parcel/1/') },
+  { name: 'a record with rows of child tables that have errors', open: sendFaultyRows },
   { name: 'a user', open: at('/admin/user/2/') },
   {
     name: 'a search field with its results',

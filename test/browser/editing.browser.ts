@@ -97,7 +97,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await page.locator(':focus').getAttribute('aria-label'), 'Preview of Body');
       if (javaScriptEnabled) await page.getByLabel('Choose Color').fill('#102030');
       else await page.getByLabel('Color').fill('#102030');
-      await follow(button(page, 'Save and continue editing'));
+      await saveAndContinue(page);
       assert.equal(await page.getByLabel('Color', { exact: true }).inputValue(), '#102030');
       assert.equal(await page.getByLabel('Body').first().inputValue(), 'Some **strong** words');
     });
@@ -107,12 +107,31 @@ for (const { mode, javaScriptEnabled } of MODES) {
       const open = page.locator('select[name=guide_id] + a');
       assert.equal(await open.isVisible(), false);
       await page.getByLabel('Guide').selectOption('grace');
-      if (!javaScriptEnabled) await follow(button(page, 'Save and continue editing'));
+      if (!javaScriptEnabled) await saveAndContinue(page);
       assert.equal(await open.getAttribute('aria-label'), 'Open grace');
       assert.match((await open.getAttribute('href')) ?? '', /^\/admin\/user\/\d+\/$/);
       if (!javaScriptEnabled) return;
       await page.getByLabel('Guide').selectOption('');
       assert.equal(await open.isVisible(), false);
+    });
+
+    test('a record is saved with rows of a child table, by the keyboard too', async () => {
+      await page.goto('/admin/parcel/-/add/');
+      await page.locator('[name=name]').fill('Gift');
+      await page.getByLabel('Line 1, Name').fill('Book');
+      await choose('Line 1, Town', 'town 099', 'Town 099');
+      await follow(button(page, 'Show 5 more rows'));
+      assert.equal(await page.getByLabel('Line 1, Name').inputValue(), 'Book');
+      await page.getByLabel('Line 8, Name').fill('Pen');
+      await page.getByLabel('Line 8, Weight').press('Enter');
+      await expectMessage(page, 'Parcels: “Gift” was added.');
+      await page.goto('/admin/parcel/2/');
+      assert.equal(await page.getByLabel('Line 2, Name').inputValue(), 'Pen');
+      await page.getByLabel('Delete Line 1').check();
+      await saveAndContinue(page);
+      await expectMessage(page, 'Parcels: “Gift” was changed.');
+      assert.equal(await page.getByLabel('Line 1, Name').inputValue(), 'Pen');
+      assert.equal(await page.getByLabel('Line 2, Name').inputValue(), '');
     });
 
     test('the mouse wheel scrolls the page and does not change a focused number', async () => {

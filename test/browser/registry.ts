@@ -89,7 +89,39 @@ const sight = {
   },
 } satisfies Resource;
 
-export const registry: readonly Resource[] = [...known, town, trip, ticket, sight];
+/** Its form has rows of two child tables: one to edit, and one to read. */
+const parcel = {
+  model: 'parcel',
+  columns: { name: { type: 'string' } },
+  admin: {
+    title: 'Parcels',
+    group: 'Travel',
+    inlines: [{ model: 'item' }, { model: 'scan', readonly: true }],
+  },
+} satisfies Resource;
+const toParcel = { type: 'foreignKey', references: 'parcel', onDelete: 'cascade' } as const;
+
+const item = {
+  model: 'item',
+  columns: {
+    parcel: toParcel,
+    name: { type: 'string' },
+    town: { type: 'foreignKey', references: 'town', null: true },
+    weight: { type: 'decimal', precision: 6, scale: 2, null: true },
+    packed: { type: 'date', null: true },
+    fragile: { type: 'boolean', default: false },
+    remarks: { type: 'text', null: true },
+  },
+  admin: { title: 'Items', group: 'Travel' },
+} satisfies Resource;
+
+const scan = {
+  model: 'scan',
+  columns: { parcel: toParcel, remarks: { type: 'text' } },
+  admin: { title: 'Scans', group: 'Travel' },
+} satisfies Resource;
+
+export const registry: readonly Resource[] = [...known, town, trip, ticket, sight, parcel, item, scan];
 
 /** One panel of each kind, and one that fails. */
 export const panels: readonly Panel[] = [
@@ -157,4 +189,7 @@ export async function addRecords({ sql, addUser }: TestService): Promise<void> {
   const values = { email: 'ada@example.com', url: 'https://example.com/', phone: '+41 44 123 45 67', color: '#abc', image: 'https://example.com/a.png', body: '# One\n\n- *two*\n- [three](https://example.com)', script: 'if (a < b) c();' }; // prettier-ignore
   for (const state of states)
     await sql`insert into sight ${sql({ name: `SIGHT-1-${state}`, state, ...values })}`;
+  await sql`insert into parcel (name) values ('Parcel')`;
+  await sql`insert into item (parcel_id, name, town_id) select 1, 'Item ' || n, n from generate_series(1, 3) n`;
+  await sql`insert into scan (parcel_id, remarks) values (1, 'Arrived.'), (1, ${LONG_WORD})`;
 }
