@@ -71,7 +71,7 @@ test('a choice with a tone is a badge in the list, the title, read-only values a
     'info: No',
   ]);
   const record = (await ada.get('/admin/ticket/1/')).text;
-  const heading = /<div class="heading">[^]*?<\/div>/.exec(record)?.[0] ?? '';
+  const heading = /<div class="heading">[^]*?<div class="(columns|single)/.exec(record)?.[0] ?? '';
   const all = ['warning: Open &lt;now&gt;', 'danger: High', 'accent: Yes', 'info: a'];
   assert.deepEqual(badgesIn(heading), all);
   assert.match(heading, /<h1>one<\/h1>/);
