@@ -13,7 +13,7 @@ import { filterPanel, hiddenParameters } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { ListState } from '../web/list-state.ts';
-import { recordsTable } from './list-table.ts';
+import { recordsTable, sortChoice } from './list-table.ts';
 import { viewTabs } from './list-views.ts';
 import { timeZone } from '../web/time-zone.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
@@ -191,6 +191,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
       <a class="button open-panel" href="#filter-0"
         >Filters${state.filters.length > 0 && ` (${state.filters.length})`}</a
       >
+      ${page && page.records.length > 0 && sortChoice(context, state)}
     </div>
     ${active}
     ${

@@ -18,6 +18,7 @@ import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { removeLink } from '../web/widgets.ts';
+import { hiddenParameters } from './filter-panel.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
 /** The columns to sort by for a heading. A foreign key sorts by the label of the related record, if possible. */
@@ -80,6 +81,31 @@ function heading(column: Column, context: ResourceContext, state: ListState, has
       >`
     }
   </th>`;
+}
+
+/** In a narrow window the table has no head, and this field sorts it. */
+export function sortChoice(context: ResourceContext, { resource, parameters, columns }: ListState): Html {
+  const present = parameters.get('ordering') ?? defaultOrdering(resource);
+  const choices = columns
+    .filter(({ type }) => !type.unordered)
+    .flatMap((column) => {
+      const names = sortNames(column, context);
+      return [
+        { value: names.join(','), text: `${column.title} ▲` },
+        { value: names.map((name) => `-${name}`).join(','), text: `${column.title} ▼` },
+      ];
+    });
+  const chosen = choices.find(({ value }) => `${present},`.startsWith(`${value},`));
+  const all = chosen ? choices : [{ value: present, text: '–' }, ...choices];
+  const rest = parameters.without('ordering', 'page');
+  return html`<form class="sort-choice" action="${links.list(resource.name)}">
+    ${hiddenParameters(rest)}
+    <label for="sort">Sort by</label>
+    <select name="ordering" id="sort">
+      ${all.map(({ value, text }) => html`<option${attributes({ value, selected: value === chosen?.value })}>${text}</option>`)}
+    </select>
+    <button class="secondary">Sort</button>
+  </form>`;
 }
 
 /** Formats the value of a column. */

@@ -176,6 +176,7 @@
     const head = table.querySelector('thead .check');
     if (!head || boxes.length === 0) continue;
     const selectAll = make('input', { type: 'checkbox', 'aria-label': 'Select all on this page' });
+    head.dataset.label = 'Select all on this page';
     head.replaceChildren(selectAll);
     const label = document.querySelector('label[for=bulk-action]');
     const initialLabel = label?.textContent;
