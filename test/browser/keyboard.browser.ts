@@ -274,6 +274,8 @@ describe('the script', () => {
       page.getByRole('option', { name: 'More records match. Type more words.', disabled: true }),
     );
     assert.equal(await status.innerText(), 'The first 20. More records match. Type more words.');
+    await page.keyboard.press('Tab');
+    assert.equal(await isFocused(page.getByRole('combobox', { name: 'Guide' })), true);
     await town.fill('town 07');
     await page.keyboard.press('Tab');
     assert.equal(await town.inputValue(), 'town 07');

@@ -329,7 +329,14 @@
     });
     for (const { name, value } of [...key.attributes])
       if (name === 'required' || name.startsWith('aria-')) input.setAttribute(name, value);
-    const list = make('ul', { role: 'listbox', id: listId, 'aria-label': 'Records', hidden: '' });
+    // Without `tabindex`, Tab leads from the field into a list that scrolls, which then closes.
+    const list = make('ul', {
+      role: 'listbox',
+      id: listId,
+      'aria-label': 'Records',
+      tabindex: '-1',
+      hidden: '',
+    });
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');
     const label = oneLine(shown?.textContent ?? '');
