@@ -597,7 +597,7 @@ describe('the columns of an imported file', () => {
     );
     assert.deepEqual(chosen(preview), {
       '_column.0': 'title', '_column.1': 'reader_id', '_column.2': 'pages', '_column.3': '', '_column.4': '', '_column.5': '',
-      '_column.6': '', '_column.7': '', '_format.reader_id': 'plain', '_format.pages': 'plain', _match: '',
+      '_column.6': '', '_column.7': '', '_format.reader_id': 'plain', '_format.pages': 'plain',
     }); // prettier-ignore
     const page = readable(preview);
     assert.match(page, /Another column is Pages already\..*Column 6/);
@@ -700,6 +700,8 @@ describe('the columns of an imported file', () => {
       readable(none),
       /Each row adds a record\. To change records, the file needs a column with their keys/,
     );
+    const unknown = await upload(crlf('number,title', `${CODE},Dos`));
+    assert.match(readable(await again(unknown, { '_column.0': 'code' })), /0 new, 1 changed/);
     const keyed = await upload(crlf('id,title,code', `3,Tres,${other}`));
     assert.equal(chosen(keyed)['_match'], 'id');
     assert.match(readable(keyed), /A row with the Id of a record changes it\. Other rows add records\./);

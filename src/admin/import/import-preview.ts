@@ -198,16 +198,24 @@ export function mappingFields(
   const parts = {
     hint: by
       ? `A row with the ${by.title} of a record changes it. ${resource.may.has('add') ? 'Other rows add records.' : ''}`
-      : `Each row adds a record. ${keys.length === 0 ? 'To change records, the file needs a column with their keys or other unique values.' : ''}`,
+      : 'Each row adds a record.',
   };
   const matches = [...keys.map(({ key, title }): Option => [key, title]), ['', 'nothing'] as const];
   const match = select(controlAttributes('match', '_match', parts), matches, by?.key ?? '');
+  // Without a choice there is no field: once a column is assigned that identifies records, rows match by it.
+  const matching =
+    keys.length > 0
+      ? labeledField('match', 'Match records by', match, parts)
+      : html`<p class="hint">
+          Each row adds a record. To change records, the file needs a column with their keys or other unique
+          values.
+        </p>`;
   return html`<section>
     <h2>Columns of the file</h2>
     <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />
     ${table(['In the file', 'First value', 'Import as', 'Written as'], cells, { className: 'records mapping' })}
     ${isLarge && html`<datalist id="columns">${options.map(([key, title]) => html`<option value="${key}">${title}</option>`)}</datalist>`}
-    ${labeledField('match', 'Match records by', match, parts)}
+    ${matching}
   </section>`;
 }
 
