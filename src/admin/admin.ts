@@ -4,6 +4,7 @@ import { asProblem, DatabaseFault } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import { authorOf, type ApiRequest, type Area, type Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
+import { createBrand, withBrand } from './web/brand.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
 import { withBasePath } from '../http/message/base-path.ts';
@@ -253,14 +254,15 @@ function problemPage(
 /** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
   const { resources, shared, servicesFor } = createServices(options);
-  const answerInZone = async (request: ApiRequest): Promise<Reply> => {
+  const look = createBrand(options.adminArea);
+  const answerPage = async (request: ApiRequest): Promise<Reply> => {
     const { method } = request;
     if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
     if (!ADMIN_METHODS.split(', ').includes(method))
       throw new Problem(405, `Pages accept only ${ADMIN_METHODS} (got ${method}).`, {
         headers: { Allow: ADMIN_METHODS },
       });
-    const asset = findAsset(request.path);
+    const asset = findAsset(request.path, [look.style, look.logo]);
     if (asset && method !== 'POST') return asset;
     // The cookies have the path `/admin/`, so this path would be without a session.
     if (request.path === '/admin') return redirect(links.dashboard);
@@ -287,13 +289,15 @@ export function createAdmin(options: AdminOptions): Area {
     patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
 
     answer: (request) =>
-      inTimeZone(readCookie(request, 'zone'), options.settings.timeZone, () => answerInZone(request)),
+      inTimeZone(readCookie(request, 'zone'), options.settings.timeZone, () =>
+        withBrand(look, () => answerPage(request)),
+      ),
 
     keepPosition(request, reply, position) {
       const cookie = setCookie(request, 'position', position, options.settings.maxLag + POSITION_MARGIN);
       return withCookies(reply, [cookie]);
     },
 
-    problem: (problem, requestId) => problemPage(undefined, problem, { requestId }),
+    problem: (problem, requestId) => withBrand(look, () => problemPage(undefined, problem, { requestId })),
   };
 }

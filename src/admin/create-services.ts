@@ -8,6 +8,7 @@ import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createPanels } from './web/panel-data.ts';
+import type { AdminArea } from '../resources/definition/admin-area.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import {
@@ -40,7 +41,6 @@ export interface AdminOptions extends Pick<
   | 'savedViews'
   | 'passwordLinks'
   | 'accounts'
-  | 'adminArea'
   | 'views'
   | 'logger'
   | 'admitted'
@@ -50,6 +50,7 @@ export interface AdminOptions extends Pick<
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
   readonly panels: readonly Panel[];
+  readonly adminArea: AdminArea;
   /** The secret that all processes on the database share. */
   readonly secret: Buffer;
 }

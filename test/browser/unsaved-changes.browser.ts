@@ -116,7 +116,7 @@ describe('the script', () => {
     await page
       .getByLabel('CSV file')
       .setInputFiles({ name: 'trips.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
-    await follow(button(page, 'Preview'));
+    await follow(button(page, 'Preview again'));
     await expectVisible(page.getByRole('alert').filter({ hasText: '1 row has errors' }));
     await follow(page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link').first());
     assert.equal(await heading(page), 'Start');

@@ -678,8 +678,15 @@ const PANELS: [string, unknown, string[]][] = [
 ]; // prettier-ignore
 const HOSTS = 'images: must be an array of lower-case hosts such as cdn.example.com or localhost:9000';
 const ADMIN: [string, unknown, string[]][] = [
-  ['that is no object', ['cdn.example.com'], ["admin: must be an object such as { images: ['cdn.example.com'] }"]],
+  ['that is no object', ['cdn.example.com'], ["admin: must be an object such as { title: 'Shop', accent: '#0a58a6' }"]],
   ['with an unknown key', { image: [] }, ['admin: image: there is no such key; did you mean images?']],
+  ['with an empty title', { title: '' }, ['admin: title: must be a non-empty string']],
+  ['with a named color', { accent: 'red' }, ['admin: accent: must be a color such as #0a58a6']],
+  ['with a pale color', { accent: '#ffcc00' }, ['admin: accent: #ffcc00 has a contrast of 1.3 to its background in light color schemes; links need at least 4.5']],
+  ['with a dark color for dark schemes', { accent: { light: '#0a58a6', dark: '#0a58a6' } }, ['admin: accent.dark: #0a58a6 has a contrast of 2.1 to its background in dark color schemes; links need at least 4.5']],
+  ['with one of two colors', { accent: { light: '#0a58a6' } }, ['admin: accent.dark: must be a color such as #0a58a6']],
+  ['with a ribbon of no tone', { ribbon: { text: 'Test', tone: 'red' } }, ['admin: ribbon.tone: must be one of neutral, info, success, warning, danger, accent']],
+  ['with a logo that is no path', { logo: 5 }, ['admin: logo: must be a non-empty string']],
   ...['https://a.b', 'a.b/c', 'a.b;', '*.a.b', 'A.b', 'a b', '', "'self'", 'a.b:0', 5].map(
     (host): (typeof ADMIN)[number] => [`with the host ${host}`, { images: [host] }, [`admin: ${HOSTS}`]],
   ),

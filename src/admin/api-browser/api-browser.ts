@@ -180,7 +180,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
     const document = shell({
       title: title === 'API' ? title : `${title} · API`,
       kind: 'api',
-      style: withBasePath(API_STYLE_PATH),
+      styles: [withBasePath(API_STYLE_PATH)],
       top,
       main: html`${headingOf(title)} ${body}`,
     });

@@ -6,6 +6,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
+import { brand } from '../web/brand.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { FieldState, FormField, References, TypedValues } from './form-field.ts';
@@ -249,7 +250,7 @@ export async function fieldsInRows(
   rows: readonly TypedRow[],
 ): Promise<readonly RenderField[]> {
   const references = await referencesInRows(context, rows);
-  const { images } = context.adminArea;
+  const { images } = brand();
   const renderers: RenderField[] = [];
   for (const [index, { typed }] of rows.entries()) {
     const longTexts = await renderLongTexts(typed);

@@ -23,6 +23,7 @@ import {
   showsUsers,
   type Refusal,
 } from '../session/password-confirmation.ts';
+import { brand } from '../web/brand.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, type Form } from '../web/form-data.ts';
 import {
@@ -96,7 +97,7 @@ function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContex
   const text = column.widget ? textOfColumn(record.fields, column) : null;
   const isCode = text !== null && column.widget === 'code';
   const plain = isCode ? text.slice(0, MAX_SHOWN).toWellFormed() : shownColumn(record, column, MAX_SHOWN);
-  const shown = text === null ? plain : seenValue(column, text, plain, context.adminArea.images ?? []);
+  const shown = text === null ? plain : seenValue(column, text, plain, brand().images);
   if (text !== null && column.widget === 'markdown') return factRow(column, renderMarkdown(text));
   const isLinked = related && key !== null && hasAddress(key);
   return factRow(

@@ -10,6 +10,7 @@ import {
   textOfColumn,
   type LabeledRecord,
 } from '../../resources/records/labeled-record.ts';
+import { brand } from '../web/brand.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
@@ -115,12 +116,12 @@ function cell(
   record: LabeledRecord,
   column: Column,
   isFirst: boolean,
-  { resources, resource, adminArea: { images = [] } }: ResourceContext,
+  { resources, resource }: ResourceContext,
   show: ShowCell,
 ): Html {
   const plain = show(record, column);
   const text = column.widget ? textOfColumn(record.fields, column) : null;
-  const shown = text === null ? plain : seenValue(column, text, plain, images, isFirst);
+  const shown = text === null ? plain : seenValue(column, text, plain, brand().images, isFirst);
   const key = keyIn(record, column);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.

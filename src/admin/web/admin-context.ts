@@ -7,7 +7,6 @@ import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
-import type { AdminArea } from '../../resources/definition/admin-area.ts';
 import type { AccessSettings } from '../../resources/access/rights.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
@@ -66,8 +65,6 @@ export interface Services {
   readonly history: AdminView;
   /** The history of one resource. Its queries use the index on model and record. */
   readonly historyOf: (resource: AdminView) => AdminView;
-  /** The admin area as the registry names it. */
-  readonly adminArea: AdminArea;
   /** The panels that the registry adds to the start page. */
   readonly panels: Panels;
   /** Limits how many files are imported at once. */

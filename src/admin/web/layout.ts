@@ -4,6 +4,7 @@ import type { Named } from '../../resources/records/look-up.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
+import { brand } from './brand.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { listGroups, listMenu } from './list-menu.ts';
@@ -98,9 +99,23 @@ function goForm({ request }: AdminContext): Html {
   </form>`;
 }
 
+/** The title of the admin area, after its logo. */
+function brandName(): Content {
+  const { title = 'Admin', logo } = brand();
+  return html`${logo && html`<img src="${withBasePath(logo.path)}" alt="" /> `}${title}`;
+}
+
+/** The band that names the environment. */
+function ribbonOf(): Html | false {
+  const { ribbon } = brand();
+  const { text = ribbon, tone = 'warning' } = typeof ribbon === 'object' ? ribbon : {};
+  return typeof text === 'string' && html`<p class="ribbon tone-${tone}">${text}</p>`;
+}
+
 const header = (context: AdminContext): Html =>
   html`<header class="top">
-    <a class="brand" href="${links.dashboard}">Admin</a>
+    ${ribbonOf()}
+    <a class="brand" href="${links.dashboard}">${brandName()}</a>
     ${listMenu(context)} ${goForm(context)}
     <nav class="who" aria-label="Account">
       <a href="${links.page('keys')}">Keyboard</a>
@@ -115,15 +130,15 @@ const DOCTYPE = rawHtml('<!doctype html>\n');
 export interface Shell {
   readonly title: string;
   readonly kind?: string | undefined;
-  /** Addresses of the stylesheet and the script. */
-  readonly style: string;
+  /** Addresses of the stylesheets and the script. */
+  readonly styles: readonly string[];
   readonly script?: string;
   /** Content above the main part. */
   readonly top?: Content;
   readonly main: Content;
 }
 
-export const shell = ({ title, kind, style, script, top, main }: Shell): Html =>
+export const shell = ({ title, kind, styles, script, top, main }: Shell): Html =>
   html`${DOCTYPE}<html lang="en">
 <head>
 <meta charset="utf-8" />
@@ -131,7 +146,7 @@ export const shell = ({ title, kind, style, script, top, main }: Shell): Html =>
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <meta name="color-scheme" content="light dark" />
 <link rel="icon" href="data:," />
-<link rel="stylesheet" href="${style}" />
+${styles.map((style) => html`<link rel="stylesheet" href="${style}" />`)}
 ${script !== undefined && html`<script src="${script}" defer></script>`}
 </head>
 <body${attributes({ class: kind && `page-${kind}` })}>
@@ -158,23 +173,28 @@ export const headingOf = (title: string, actions?: Content, badges?: Content, be
 function tabTitle({ title, crumbs = [] }: AdminPage): string {
   const [first] = crumbs;
   const isNamed = typeof first !== 'object' || title.includes(first.text);
-  return `${title}${isNamed ? '' : ` · ${first.text}`} · Admin`;
+  return `${title}${isNamed ? '' : ` · ${first.text}`} · ${brand().title ?? 'Admin'}`;
 }
 
 /** The whole document; without an admin request it has no header. */
 function document(context: AdminContext | undefined, page: AdminPage): Html {
   const { title, crumbs, badges, actions, below, body, kind } = page;
   const { flash } = context ?? {};
+  const { style } = brand();
   const isBesideGroups = kind !== 'dashboard';
   const top = html`${context && header(context)} ${context && isBesideGroups && listGroups(context)}
   ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
-  const main = html`${!context && html`<p class="brand">Admin</p>`}
+  const main = html`${
+    !context &&
+    html`${ribbonOf()}
+      <p class="brand">${brandName()}</p>`
+  }
   ${headingOf(title, actions, badges, below)} ${body}`;
   return shell({
     title: tabTitle(page),
     kind,
-    style: withBasePath(STYLE_PATH),
+    styles: [STYLE_PATH, ...(style ? [style.path] : [])].map(withBasePath),
     script: withBasePath(SCRIPT_PATH),
     top,
     main,
@@ -193,7 +213,7 @@ export function pageReply(
     headers: {
       'Content-Type': 'text/html; charset=utf-8',
       ...SAFE_HEADERS,
-      'Content-Security-Policy': policyFor(context?.adminArea.images ?? []),
+      'Content-Security-Policy': policyFor(context ? brand().images : []),
       ...shown,
       ...headers,
     },

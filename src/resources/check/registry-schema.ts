@@ -3,6 +3,7 @@ import { ACCESS_LEVELS } from '../../config.ts';
 import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
 import { TONES, WIDGETS } from '../../db/schema/presentation.ts';
+import { accentFault, type Accent } from '../definition/admin-area.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
@@ -382,11 +383,34 @@ export const RESOURCE = objectOf(
 /** A host as it is in an address and in a content security policy. */
 const isHost = matches(/^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*(:[1-9]\d{0,4})?$/);
 
+const HEX = /^#[\da-f]{6}$/;
+/** A color in which links can be read. @param accent the color with the one that it is checked with */
+const colorOf =
+  (accent: (color: string) => string | Accent = (color) => color): Validator =>
+  (value, path) => {
+    if (!matches(HEX)(value)) return [{ key: path, text: 'must be a color such as #0a58a6' }];
+    const fault = accentFault(accent(String(value)));
+    return fault === undefined ? [] : [{ key: path, text: fault }];
+  };
+const COLOR = colorOf();
+const ACCENTS = objectOf(
+  {
+    light: colorOf((light) => ({ light, dark: '#ffffff' })),
+    dark: colorOf((dark) => ({ light: '#000000', dark })),
+  },
+  { required: ['light', 'dark'] },
+);
+const RIBBON = objectOf({ text: NON_EMPTY, tone: oneOf(TONES) }, { required: ['text'] });
+
 export const ADMIN_EXPORT = objectOf(
   {
+    title: NON_EMPTY,
+    logo: NON_EMPTY,
+    accent: (value, path) => (isObject(value) ? ACCENTS : COLOR)(value, path),
+    ribbon: (value, path) => (isObject(value) ? RIBBON : NON_EMPTY)(value, path),
     images: arrayOf(isHost, 'must be an array of lower-case hosts such as cdn.example.com or localhost:9000'),
   },
-  { text: "must be an object such as { images: ['cdn.example.com'] }" },
+  { text: "must be an object such as { title: 'Shop', accent: '#0a58a6' }" },
 );
 
 export const PANEL = objectOf(
