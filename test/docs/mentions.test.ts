@@ -56,7 +56,7 @@ describe('the pages list everything that the code defines, and nothing else', ()
   test('keys of a resource, and of its admin', () => {
     const rows = tableBelow('docs/resources.md', '## Keys of a resource');
     sameNames(codeIn(rows), keysOf('resources/definition/resource.ts', 'Resource'));
-    const admin = tableBelow('docs/admin.md', '### Keys of admin');
+    const admin = tableBelow('docs/configuring-admin.md', '## Keys of admin');
     sameNames(codeIn(admin), keysOf('resources/definition/resource.ts', 'AdminOptions'));
   });
 

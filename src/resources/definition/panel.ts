@@ -33,7 +33,7 @@ export interface PanelSeries {
 
 export type PanelContent = number | string | PanelTable | PanelSeries;
 
-/** A part of the admin area's start page, exported by a registry file (see docs/admin.md). */
+/** A part of the admin area's start page, exported by a registry file (see docs/configuring-admin.md). */
 export interface Panel {
   readonly title: string;
   /** An explanation below the title. */

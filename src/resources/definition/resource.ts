@@ -31,7 +31,7 @@ export interface Inline {
   readonly readonly?: boolean;
 }
 
-/** How the admin area shows a resource (see docs/admin.md). The API does not use it. */
+/** How the admin area shows a resource (see docs/configuring-admin.md). The API does not use it. */
 export interface AdminOptions {
   /** The title of the resource: `Media types`. */
   readonly title?: string;
