@@ -101,13 +101,18 @@ export const badBody = (errors: FieldErrors, note?: Message): Problem =>
 export const unavailable = (detail: Message, retryAfter = 1): Problem =>
   new Problem(503, detail, { headers: { 'Retry-After': String(retryAfter) } });
 
-/** Rejects a request because of overload. */
-export class Refusal extends Problem {}
+/** Rejects a request because of overload. Instances are shared, so the message is in the language of the request that reads it. */
+export class Refusal extends Problem {
+  constructor(status: number, detail: Message, options?: ProblemOptions) {
+    super(status, detail, options);
+    Object.defineProperty(this, 'message', { get: () => textOf(detail) });
+  }
+}
 
 const RETRY = { headers: { 'Retry-After': '1' } };
 
 /** Shared instances, because they are thrown under overload. */
-export const RECORD_BUSY = unavailable(messageOf('recordBusy'));
+export const RECORD_BUSY = new Refusal(503, messageOf('recordBusy'), RETRY);
 export const OVERLOADED = new Refusal(503, messageOf('overloaded'), RETRY);
 
 /** An error in a registry, or in the tables of the database. */

@@ -1,6 +1,7 @@
 // The catalog of messages: all texts of errors that clients of the API get, by code. A catalog in another language has the same codes.
+import { AsyncLocalStorage } from 'node:async_hooks';
 
-const ENGLISH = {
+export const ENGLISH_MESSAGES = {
   // What any statement can meet.
   busy: 'The database is busy. Try again.',
   unavailable: 'The database is unavailable. Try again.',
@@ -59,6 +60,8 @@ const ENGLISH = {
   tooManyUnread: 'Too many responses are still unread by their clients. Try again later.',
   tooManyOwnChanges: 'Your earlier bulk changes are still running. Try again when they have finished.',
   tooManyChanges: 'Too many bulk changes are running. Try again.',
+  tooManyOwnImports: 'Your earlier imports are still running. Try again when they have finished.',
+  tooManyImports: 'Too many imports are running. Try again.',
   tooManyPanels: 'Too many panels are loading. Try again.',
   tooManyOwnStreams: 'You have reached your limit of concurrent streams. Finish reading one first.',
   tooManyStreams: 'Too many streams and exports are running. Try again.',
@@ -268,7 +271,7 @@ const ENGLISH = {
   element: 'element {position}: {fault}',
 } as const;
 
-export type MessageCode = keyof typeof ENGLISH;
+export type MessageCode = keyof typeof ENGLISH_MESSAGES;
 
 type Param = string | number | bigint | Message;
 
@@ -279,11 +282,17 @@ export interface Message {
   readonly params?: Readonly<Record<string, Param>>;
 }
 
+/** A whole catalog. */
+export type Messages = Readonly<Record<MessageCode, string>>;
+
+/** The language of the page that is being answered. The API has English texts. */
+export const languages = new AsyncLocalStorage<{ readonly messages: Messages }>();
+
 /** The names in braces. */
-type ParamsOf<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
+export type ParamsOf<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
   ? Name | ParamsOf<Rest>
   : never;
-type Params<Code extends MessageCode> = Readonly<Record<ParamsOf<(typeof ENGLISH)[Code]>, Param>>;
+type Params<Code extends MessageCode> = Readonly<Record<ParamsOf<(typeof ENGLISH_MESSAGES)[Code]>, Param>>;
 
 export const messageOf = <Code extends MessageCode>(
   code: Code,
@@ -294,6 +303,7 @@ export const messageOf = <Code extends MessageCode>(
 export function textOf(message: Param): string {
   if (typeof message !== 'object') return String(message);
   const { code, params } = message;
-  if (!params) return ENGLISH[code];
-  return ENGLISH[code].replace(/\{(\w+)\}/g, (_, name: string) => textOf(params[name] ?? ''));
+  const text = (languages.getStore()?.messages ?? ENGLISH_MESSAGES)[code];
+  if (!params) return text;
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => textOf(params[name] ?? ''));
 }

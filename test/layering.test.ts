@@ -44,6 +44,7 @@ const ROOMS = [
   'http/observability',
   'http/server',
   'workers',
+  'admin/texts',
   'admin/web',
   'admin/session',
   'admin/fields',

@@ -1,7 +1,7 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { hasSeveralColumns } from '../db/schema/composite-key.ts';
 import { isKeyless } from '../db/schema/model.ts';
-import { notFound } from '../errors.ts';
+import { notFound, type Problem } from '../errors.ts';
 import { decodeSegment } from '../http/message/key-segment.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminView, AdminViews } from '../resources/access/admin-view.ts';
@@ -16,8 +16,9 @@ import {
 } from './pages.ts';
 import type { AdminContext } from './web/admin-context.ts';
 import type { Form } from './web/form-data.ts';
+import { t } from './web/language.ts';
 
-const NO_PAGE = 'There is no such page.';
+const noPage = (): Problem => notFound(t('noPage'));
 
 /** A page of one resource. */
 export type AdminResourceRoute =
@@ -49,7 +50,7 @@ export interface RoutedPage {
 export function pageOf(context: AdminContext, route: AdminRoute): RoutedPage {
   function bind<Context extends AdminContext>(page: Page<Context>, of: Context): RoutedPage {
     const { isAllowed, show, change } = page;
-    if (isAllowed?.(of) === false) throw notFound(NO_PAGE);
+    if (isAllowed?.(of) === false) throw noPage();
     return { show: show && (() => show(of)), change: change && ((form) => change(of, form)) };
   }
   if (!('resource' in route)) return bind(GENERAL_PAGES[route.page], context);
@@ -65,7 +66,7 @@ function pageNamed<Name extends string>(
   unnamed: Name,
 ): Name {
   const found = (Object.keys(pages) as Name[]).find((page) => page === name && page !== unnamed);
-  if (found === undefined) throw notFound(NO_PAGE);
+  if (found === undefined) throw noPage();
   return found;
 }
 
@@ -77,15 +78,15 @@ function pageNamed<Name extends string>(
 export function findAdminRoute(path: string, resources: AdminViews): AdminRoute {
   const segments = path.replace(/\/$/, '').split('/').slice(2);
   const [first, second, third, ...rest] = segments;
-  if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound(NO_PAGE);
+  if (rest.length > 0 || (second === '' && third !== undefined)) throw noPage();
   if (first === undefined || first === '') return { page: 'dashboard' };
   if (first === '-' && third === undefined) return { page: pageNamed(GENERAL_PAGES, second, 'dashboard') };
-  const resource = resources.get(decodeSegment(first, false, NO_PAGE));
-  if (!resource) throw notFound(NO_PAGE);
+  const resource = resources.get(decodeSegment(first, false, t('noPage')));
+  if (!resource) throw noPage();
   if (second === undefined) return { page: 'list', resource };
   if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
-  if (isKeyless(resource.model)) throw notFound(NO_PAGE);
-  const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey), NO_PAGE);
+  if (isKeyless(resource.model)) throw noPage();
+  const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey), t('noPage'));
   return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }
 

@@ -17,6 +17,7 @@ import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
+import { inLanguage, phrase, t, type PlainCode } from './web/language.ts';
 import { inTimeZone } from './web/time-zone.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
@@ -81,7 +82,7 @@ function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
   // These pages have no GET, so the login leads back to the page above.
   const page = path
-    .replace(/-\/(logout|sessions|zone|bulk)\/?$/, '')
+    .replace(/-\/(logout|sessions|display|bulk)\/?$/, '')
     .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
   const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
@@ -131,9 +132,7 @@ async function answerAnonymous(
 /** How to get back a form that is too large for the login page. After going back, `no-store` makes most browsers load the form without the typed values. */
 const sendAgain = (): Html =>
   html`<p>
-    Your session has expired, and the form is too large to come back after the login.
-    <a href="${links.page('login')}" target="_blank">Log in in another tab</a>, then reload this page and let
-    your browser send the form again. It comes back with your values, except passwords.
+    ${phrase('sendAgain', { logIn: html`<a href="${links.page('login')}" target="_blank">${t('logInInOtherTab')}</a>` })}
   </p>`;
 
 /** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
@@ -142,11 +141,8 @@ const POSITION_MARGIN = 60;
 function wrongMethod(method: string, { page }: AdminRoute): Problem {
   const allowed = PAGE_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
   const allow = [...allowed, 'OPTIONS'].join(', ');
-  return new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
+  return new Problem(405, t('wrongMethod', { allow, method }), { headers: { Allow: allow } });
 }
-
-const NOT_RESTORED =
-  'What you typed before the login was not saved: the form is from another user, or too old.';
 
 /**
  * Leads from the login to the next page, or shows the form that was sent before it again.
@@ -155,7 +151,7 @@ const NOT_RESTORED =
 async function afterLogin(context: AdminContext, next: string, signed: string | undefined): Promise<Reply> {
   if (signed === undefined) return redirect(next);
   const unsaved = context.unsavedForms.read(signed, context.caller.id);
-  if (!unsaved) return redirectFailed(context, next, NOT_RESTORED);
+  if (!unsaved) return redirectFailed(context, next, t('notRestored'));
   const { path, form } = unsaved;
   try {
     const route = findAdminRoute(path, context.resources);
@@ -218,7 +214,7 @@ function missingRecordLinks({ resources }: AdminContext, path: string): Html | f
       <a href="${links.list(name)}">${title}</a>${
         recorded &&
         allows.has('history') &&
-        html`, <a href="${links.part(name, route.id, 'history')}">history of this record</a>`
+        html`, <a href="${links.part(name, route.id, 'history')}">${t('historyOfThisRecord')}</a>`
       }
     </p>`;
   } catch {
@@ -233,17 +229,33 @@ interface ProblemDetails {
   readonly advice?: Html;
 }
 
+const STATUS_TITLES: ReadonlyMap<number, PlainCode> = new Map([
+  [400, 'badRequest'],
+  [401, 'unauthorized'],
+  [403, 'forbidden'],
+  [404, 'pageNotFound'],
+  [405, 'methodNotAllowed'],
+  [409, 'conflict'],
+  [413, 'payloadTooLarge'],
+  [414, 'addressTooLong'],
+  [415, 'unsupportedMediaType'],
+  [429, 'tooManyRequests'],
+  [500, 'internalError'],
+  [503, 'serviceUnavailable'],
+]);
+
 function problemPage(
   context: AdminContext | undefined,
   { status, message, headers }: Problem,
   { requestId = '', path = '', advice }: ProblemDetails,
 ): Reply {
   const body = html`<p class="lead">${message}</p>
-    ${advice ?? (status === 413 && html`<p>If you go back, some browsers still have what you typed.</p>`)}
+    ${advice ?? (status === 413 && html`<p>${t('browsersMayHaveIt')}</p>`)}
     ${status === 404 && context && missingRecordLinks(context, path)}
-    ${status === 500 && requestId !== '' && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
-    <p><a href="${links.dashboard}">Back to the start page</a></p>`;
-  const title = STATUS_CODES[status] ?? String(status);
+    ${status === 500 && requestId !== '' && html`<p>${phrase('seeLog', { request: html`<code>${requestId}</code>` })}</p>`}
+    <p><a href="${links.dashboard}">${t('backToStart')}</a></p>`;
+  const code = STATUS_TITLES.get(status);
+  const title = code ? t(code) : (STATUS_CODES[status] ?? String(status));
   return pageReply(
     context,
     { title, status, kind: 'error', ...(context ? { crumbs: [] } : {}), body },
@@ -259,7 +271,7 @@ export function createAdmin(options: AdminOptions): Area {
     const { method } = request;
     if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
     if (!ADMIN_METHODS.split(', ').includes(method))
-      throw new Problem(405, `Pages accept only ${ADMIN_METHODS} (got ${method}).`, {
+      throw new Problem(405, t('wrongMethodOfPages', { allow: ADMIN_METHODS, method }), {
         headers: { Allow: ADMIN_METHODS },
       });
     const asset = findAsset(request.path, [look.style, look.logo]);
@@ -290,7 +302,7 @@ export function createAdmin(options: AdminOptions): Area {
 
     answer: (request) =>
       inTimeZone(readCookie(request, 'zone'), options.settings.timeZone, () =>
-        withBrand(look, () => answerPage(request)),
+        inLanguage(request, () => withBrand(look, () => answerPage(request))),
       ),
 
     keepPosition(request, reply, position) {
@@ -298,6 +310,7 @@ export function createAdmin(options: AdminOptions): Area {
       return withCookies(reply, [cookie]);
     },
 
-    problem: (problem, requestId) => withBrand(look, () => problemPage(undefined, problem, { requestId })),
+    problem: (problem, requestId, request) =>
+      inLanguage(request, () => withBrand(look, () => problemPage(undefined, problem, { requestId }))),
   };
 }

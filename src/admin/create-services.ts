@@ -23,10 +23,12 @@ import { ADMIN, ADMIN_AREA, identityOf, isForAdmins, type Access } from '../reso
 import { withIdentity, type Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
+import { messageOf } from '../messages.ts';
 import { isRead } from '../http/message/message.ts';
 import type { Services, ServicesFor } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
 import { createSignedTexts, PENDING_LOGIN_LIFE, type PendingLogin } from './web/signed-text.ts';
+import { translateTitles } from './web/system-titles.ts';
 import { createUnsavedForms } from './web/unsaved-form.ts';
 
 /** What the composition root hands to the admin area. */
@@ -79,6 +81,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
   const { models } = schema;
 
   function areaOf(resources: AdminViews, isWhole: boolean): SeenArea {
+    translateTitles(resources);
     const history = resources.get(HISTORY.model) ?? noHistory;
     const histories = new Map<AdminView, AdminView>();
     return {
@@ -132,8 +135,8 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
     imports: new Lane({
       connections: MAX_IMPORTS,
       maxWait: 2_000,
-      own: 'Your earlier imports are still running. Try again when they have finished.',
-      full: 'Too many imports are running. Try again.',
+      own: messageOf('tooManyOwnImports'),
+      full: messageOf('tooManyImports'),
     }),
   };
   const tables = [...models.values()];

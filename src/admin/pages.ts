@@ -3,7 +3,7 @@ import { isKeyless } from '../db/schema/model.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
 import { userAccess } from './session/access-page.ts';
-import { chooseTimeZone, endOtherSessions, ownAccount } from './session/account-page.ts';
+import { chooseDisplay, endOtherSessions, ownAccount } from './session/account-page.ts';
 import { runAction, showAction, type Action } from './session/action.ts';
 import { actOnRecord } from './actions/custom-actions.ts';
 import { confirmDelete, showDelete } from './actions/delete.ts';
@@ -77,7 +77,7 @@ export const GENERAL_PAGES = {
   tokens: pageOf(ownTokens),
   'second-factor': pageOf(ownSecondFactor),
   confirm: pageOf(codeConfirmation),
-  zone: { change: chooseTimeZone },
+  display: { change: chooseDisplay },
   keys: { show: showKeyboardHelp },
   go: { show: showGo },
 } satisfies Record<string, Page<AdminContext>>;

@@ -86,7 +86,7 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
     return { path: '/admin/-/sessions/', fields: {} };
   },
   view: () => Promise.resolve({ path: '/admin/note/-/view/', fields: { title: 'All notes' } }),
-  zone: () => Promise.resolve({ path: '/admin/-/zone/', fields: { zone: 'Europe/Zurich' } }),
+  display: () => Promise.resolve({ path: '/admin/-/display/', fields: { zone: 'Europe/Zurich' } }),
   'second-factor': async () => {
     const id = await service.addUser(`f${await note()}`);
     await addFactor(service, id);
@@ -247,7 +247,7 @@ describe('a GET changes nothing', () => {
     '/admin/-/tokens/', '/admin/user/1/access/', '/admin/-/set-password/?link=x',
     '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/-/go/?q=note', '/admin/user/1/second-factor/',
     // Addresses of forms:
-    '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/zone/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
+    '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/display/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/land/x/action/?name=shout&_action=shout&_value=1&_confirm=1&_expected=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
     '/admin/user/1/access/?_sessions=end', '/admin/-/tokens/?_revoke=1&label=x', '/admin/note/-/view/?title=x&message=x',
   ]; // prettier-ignore

@@ -167,17 +167,17 @@ describe('the time zone of a browser', () => {
 
   test('is chosen on the account page, and kept in a cookie', async () => {
     await ada.get('/admin/-/account/');
-    const done = await ada.post('/admin/-/zone/', { zone: 'America/St_Johns' });
+    const done = await ada.post('/admin/-/display/', { zone: 'America/St_Johns' });
     assert.equal(done.status, 303);
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 05:30:00 -02:30<\/time>/);
     assert.match((await ada.get('/admin/-/account/')).text, /<option +selected[^>]*>America\/St_Johns</);
-    await ada.post('/admin/-/zone/', { zone: 'UTC' });
+    await ada.post('/admin/-/display/', { zone: 'UTC' });
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
   });
 
   test('must be the name of one; a cookie with anything else has no effect', async () => {
     await ada.get('/admin/-/account/');
-    assert.equal((await ada.post('/admin/-/zone/', { zone: '+02:00' })).status, 400);
+    assert.equal((await ada.post('/admin/-/display/', { zone: '+02:00' })).status, 400);
     ada.cookies.set('admin-zone', 'Mars/Olympus');
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
     ada.cookies.delete('admin-zone');

@@ -17,7 +17,7 @@ import {
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 import { attemptLogin, openBrowser } from '../admin/support.ts';
 import { exactRequest } from './wire.ts';
-import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
+import { API_STYLE_PATH, scriptPath, STYLE_PATH } from '../../src/admin/web/assets.ts';
 
 const LEVELS = ['default', 'user', 'admin'] as const;
 type Level = (typeof LEVELS)[number];
@@ -615,7 +615,7 @@ describe('a client over RATE_LIMIT', () => {
       '/readyz',
       '/readyz/',
       STYLE_PATH,
-      SCRIPT_PATH,
+      scriptPath(),
       API_STYLE_PATH,
     ])
       for (let count = 0; count < 2 * BURST; count += 1) assert.equal((await ask(address, path)).status, 200);

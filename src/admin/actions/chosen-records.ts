@@ -8,7 +8,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
 import { LinkParameters, links, selectionFacts, selectionOf } from '../web/admin-links.ts';
-import { counted, grouped } from '../web/display-text.ts';
+import { t } from '../web/language.ts';
 
 /** The records that the admin has selected on a list. */
 export interface Choice {
@@ -50,7 +50,7 @@ export function readChoice(form: Form): Choice {
   const state = LinkParameters.parse(form.get('_state') ?? '');
   const ids = form.get('_all') === undefined ? [...new Set(form.all('_id').map(keyOfField))] : undefined;
   if (ids && ids.reduce((sum, id) => sum + id.length, 0) > LONGEST_IDS)
-    throw new Problem(413, 'The keys of the selected records are too long. Select fewer records.');
+    throw new Problem(413, t('keysTooLong'));
   const { query, search } = selectionOf(state.without('page', 'limit'));
   return { state, ids, selection: ids ? { query, search, ids } : { query, search } };
 }
@@ -76,26 +76,18 @@ export async function selectedRecords(
   const query = state.query.without('page', 'limit').with('limit', String(MAX_LABELS)).toString();
   const { records } = await browsing.labels(resource, { ...selection, query });
   const isNarrowed = state.filters.length > 0 || Boolean(state.get('_search'));
-  const scope = isNarrowed
-    ? 'All records that match the filters and search of the list.'
-    : 'All records of the list.';
+
   const missing = ids && ids.length > count ? ids.length - count : 0;
   const more = count - records.length;
   return html`<section class="chosen">
-    <h2>${counted(count, 'record')} ${ids ? 'selected' : `of ${resource.title}`}</h2>
-    ${!ids && html`<p>${scope}</p>`}
-    ${
-      missing > 0 &&
-      html`<p class="hint">
-        ${grouped(missing)} of the selected records
-        ${missing === 1 ? 'no longer exists or is' : 'no longer exist or are'} no longer on the list.
-      </p>`
-    }
+    <h2>${t(ids ? 'recordsSelected' : 'recordsOf', { count, title: resource.title })}</h2>
+    ${!ids && html`<p>${t(isNarrowed ? 'allThatMatch' : 'allOfList')}</p>`}
+    ${missing > 0 && html`<p class="hint">${t('selectedAreGone', { count: missing })}</p>`}
     <ul>
       ${records.map(
         ({ id, label }) => html`<li><a href="${links.record(resource.name, id)}">${label}</a></li>`,
       )}
-      ${more > 0 && html`<li>and ${grouped(more)} more</li>`}
+      ${more > 0 && html`<li>${t('andMore', { more })}</li>`}
     </ul>
   </section>`;
 }
@@ -107,7 +99,5 @@ export async function selectionChange(
 ): Promise<string | undefined> {
   const expected = Number(form.get('_expected'));
   const count = await bulk.count(resource, choice.selection);
-  return count === expected
-    ? undefined
-    : `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}.`;
+  return count === expected ? undefined : t('selectionHad', { count: expected, now: count });
 }

@@ -40,8 +40,9 @@ import {
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { links, selectionFacts, type Link } from '../web/admin-links.ts';
 import { listQuery, redirectDone, redirectFailed } from '../web/admin-request.ts';
-import { counted, NOTHING, shortened, shownValue } from '../web/display-text.ts';
+import { nothing, shortened, shownValue } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
+import { phrase, t } from '../web/language.ts';
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, recordCrumb, type Crumb } from '../web/layout.ts';
 import { queryRows, withTimeout } from '../web/panel-data.ts';
@@ -171,7 +172,11 @@ function refusalFor(error: unknown, fields: readonly FormField[]): Refusal | und
       : { errors: {}, notice: message, status: 400 };
   }
   if (!(error instanceof Problem) || ![400, 403, 404, 409, 412].includes(error.status)) return undefined;
-  return { errors: {}, notice: `Nothing was changed: ${reasonOf(error)}`, status: error.status };
+  return {
+    errors: {},
+    notice: t('nothingChangedBecause', { reason: reasonOf(error) }),
+    status: error.status,
+  };
 }
 
 /** Runs the function of an action in a transaction. @returns the message that follows */
@@ -221,8 +226,10 @@ async function runIn(
     // What the function did not wait for belongs to it, and what was refused is not done, also if the function caught the error.
     await last;
     if (failure) throw failure.error;
-    const done = written.size === 0 ? 'done' : `${counted(written.size, 'record')} changed`;
-    return typeof text === 'string' && text !== '' ? text.slice(0, MAX_TEXT) : `${title}: ${done}.`;
+    if (typeof text === 'string' && text !== '') return text.slice(0, MAX_TEXT);
+    return written.size === 0
+      ? t('actionDone', { title })
+      : t('actionChanged', { title, count: written.size });
   } finally {
     stopListening();
     ending.abort(new Error('the action has ended'));
@@ -276,7 +283,7 @@ async function shownValues(
         const text = typed.get(column)?.text ?? '';
         return html`<div>
           <dt>${label}</dt>
-          <dd>${text === '' ? NOTHING : shown(column, text)}</dd>
+          <dd>${text === '' ? nothing() : shown(column, text)}</dd>
         </div>`;
       })}
     </dl>`
@@ -302,26 +309,26 @@ async function answerAction(
 
   const pageWith = async (content: Content, isLast: boolean): Promise<ActionPage | Reply> => {
     const count = await bulk.count(resource, selection);
-    if (count === 0) return redirectFailed(context, target.back.href, 'No records to change.');
+    if (count === 0) return redirectFailed(context, target.back.href, t('noRecordsToChange'));
     const shown = await target.shown(count);
-    const what = counted(count, 'record');
+    const what = t('records', { count });
     return {
       crumbs: [...target.crumbs, title],
-      title: `${title}: ${target.label ?? what}${isLast && asksAgain ? '?' : ''}`,
+      title: t(isLast && asksAgain ? 'runActionOn' : 'actionOn', { title, what: target.label ?? what }),
       address: target.address,
       back: target.back,
       isUnsaved: asksFirst,
       labels: Object.fromEntries(fields.map((field) => [field.name, field.label])),
-      button: isLast ? title : 'Continue',
+      button: isLast ? title : t('continue'),
       fields: html`${target.hidden}
         ${isLast && html`${submitOnceField()}<input type="hidden" name="_expected" value="${count}" /><input type="hidden" name="_confirm" value="1" />`}
         <input type="hidden" name="_value" value="1" />
-        ${content} ${isLast && asksAgain && html`<p class="lead">${confirm ?? `This runs on ${what}.`}</p>`}`,
+        ${content} ${isLast && asksAgain && html`<p class="lead">${confirm ?? t('runsOn', { what })}</p>`}`,
       around: (inner) => html`${inner} ${shown}`,
     };
   };
   const needs = (): Needs => ({
-    password: hasPrivilegeColumn(context, resource.model.columns, false) && 'Required to change users.',
+    password: hasPrivilegeColumn(context, resource.model.columns, false) && t('requiredToChangeUsers'),
     code: showsUsers(context),
   });
   let values: ActionRecord = {};
@@ -358,7 +365,7 @@ async function answerAction(
       if (error instanceof Refused)
         return showAction(context, asksFirst ? asking : confirming, error.refusal);
       if (!(error instanceof Problem) || ![409, 413].includes(error.status)) throw error;
-      const notice = `${(await target.changeSince(form)) ?? error.message} Nothing was changed.`;
+      const notice = t('nothingWasChanged', { change: (await target.changeSince(form)) ?? error.message });
       const { status } = error;
       return showAction(context, asksAgain ? confirming : asking, { errors: {}, notice, status });
     }
@@ -375,7 +382,8 @@ async function answerAction(
       );
       const isMarked = fields.some((field) => field.isRequired(undefined));
       const marked =
-        isMarked && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`;
+        isMarked &&
+        html`<p class="hint">${phrase('fieldsMarked', { mark: html`<span class="required">*</span>` })}</p>`;
       return pageWith(html`${marked} ${rows}`, !asksAgain);
     },
     needs: () => (asksAgain ? {} : needs()),
@@ -428,7 +436,7 @@ export async function actOnSelection(
       selection: choice.selection,
       crumbs: [{ text: resource.title, href: list }],
       address: links.action(resource.name, 'bulk'),
-      back: { text: 'Back to the list', href: list },
+      back: { text: t('backToList'), href: list },
       hidden: await hiddenChoice(context, nameInMenu(action)),
       shown: (count) => selectedRecords(context, count),
       changeSince: (sent) => selectionChange(context, sent),
@@ -446,7 +454,7 @@ export async function actOnRecord(context: RecordContext, sent?: Form): Promise<
   const { resource, id, browsing, request } = context;
   const asked = sent ? sent.get('_action') : new URLSearchParams(request.query).get('name');
   const action = recordActions(resource).find(({ name }) => name === asked);
-  if (!action) throw notFound('There is no such action.');
+  if (!action) throw notFound(t('noAction'));
   const form = boundedForm(sent ?? createForm([]), fieldsOfAction(action));
   const list = listQuery(context, sent);
   const record = await browsing.preview(resource, id);
@@ -456,7 +464,7 @@ export async function actOnRecord(context: RecordContext, sent?: Form): Promise<
     label: shortened(record.label, 80),
     crumbs: [listCrumb(resource, list), crumb],
     address: links.part(resource.name, record.id, 'action'),
-    back: { ...crumb, text: 'Back to the record' },
+    back: { ...crumb, text: t('backToRecord') },
     hidden: html`<input type="hidden" name="_action" value="${action.name}" />
       ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
     shown: () => Promise.resolve(undefined),

@@ -14,9 +14,10 @@ import { isCodeDue, showsUsers } from '../session/password-confirmation.ts';
 import type { AdminContext, RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { listQuery, redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
-import { counted, shortened, shownColumn } from '../web/display-text.ts';
+import { shortened, shownColumn } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Content } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { listCrumb, recordCrumb } from '../web/layout.ts';
 import {
   selectedRecords,
@@ -65,9 +66,7 @@ async function selfDeletionRefusal(
   { selection }: Deletion,
 ): Promise<string | undefined> {
   if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
-  return resource.name === userModel
-    ? 'You cannot delete your own user. Ask another admin to do it.'
-    : 'This would also delete your own user. Ask another admin to do it.';
+  return t(resource.name === userModel ? 'cannotDeleteOwnUser' : 'wouldDeleteOwnUser');
 }
 
 /** Whether those with a second factor must give a code: to delete several records, or users. */
@@ -81,9 +80,7 @@ async function needsCode(context: ResourceContext, { isBulk, selection }: Deleti
 function refusalText({ resources }: AdminContext, problem: Problem): string {
   const names = problem instanceof StillReferenced ? problem.models : [];
   const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
-  return titles.length > 0
-    ? `Records of ${titles.join(', ')} depend on what would be deleted. Nothing was deleted.`
-    : problem.message;
+  return titles.length > 0 ? t('othersDepend', { titles: titles.join(', ') }) : problem.message;
 }
 
 /** Shows the effects of a deletion, and deletes unless the records or the effects have changed since. */
@@ -103,14 +100,13 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
         effectsOf(context, selection, count, isRefused),
         selfDeletionRefusal(context, deletion),
       ]);
-      const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
-      const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+
       return {
         ...rest,
-        title: `Delete ${what}?`,
+        title: t('deleteWhatQuestion', { what }),
         kind: 'delete',
         isDanger: true,
-        impossible: selfRefusal ?? (isForbidden ? inUse : undefined),
+        impossible: selfRefusal ?? (isForbidden ? t('othersNeed', { count }) : undefined),
         fields: html`${fields} <input type="hidden" name="_effects" value="${digest}" />
           <p class="lead">${warning}</p>`,
         around: (form) => html`${records} ${view} ${form}`,
@@ -120,7 +116,7 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
     async needs() {
       mayDeleteAdmin = await bulk.deletesAdmin(resource, selection, settings.userModel);
       return {
-        password: mayDeleteAdmin && 'Required to delete an admin.',
+        password: mayDeleteAdmin && t('requiredToDeleteAdmin'),
         code: await needsCode(context, deletion),
       };
     },
@@ -131,9 +127,7 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
       // If the records themselves have changed, the message of the deletion says so.
       if (form.get('_effects') === digest || isForbidden || (await deletion.changeSince(form)) !== undefined)
         return undefined;
-      const notice =
-        'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
-      return { errors: {}, notice, status: 409 };
+      return { errors: {}, notice: t('effectsChanged'), status: 409 };
     },
 
     async run(form) {
@@ -167,33 +161,36 @@ export function deleteSelection(context: BulkContext, form: Form): Promise<Reply
 
     async page() {
       const count = await bulk.count(resource, selection);
-      if (count === 0) return redirectFailed(context, list, 'No records to delete.');
-      const what = counted(count, 'record');
+      if (count === 0) return redirectFailed(context, list, t('noRecordsToDelete'));
+      const what = t('records', { count });
       return {
         count,
         what,
-        crumbs: [{ text: title, href: list }, 'Delete'],
+        crumbs: [{ text: title, href: list }, t('delete')],
         records: await selectedRecords(context, count),
         address: links.action(name, 'bulk'),
         fields: html`${await hiddenChoice(context, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_confirm" value="1" />`,
-        button: `Delete ${what}`,
-        back: { text: 'Back to the list', href: list },
+        button: t('deleteWhat', { what }),
+        back: { text: t('backToList'), href: list },
       };
     },
 
     async changeSince(sent) {
       const change = await selectionChange(context, sent);
-      return change === undefined ? undefined : `${change} Nothing was deleted.`;
+      return change === undefined ? undefined : t('nothingWasDeleted', { change });
     },
 
     async remove(sent, begin) {
       const expected = Number(sent.get('_expected'));
       const end = endOf(context, 'bulk.delete');
       const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
-      const text = `${counted(count, 'record')} deleted.`;
-      return redirectDone(context, links.list(name, choice.state.without('page')), text);
+      return redirectDone(
+        context,
+        links.list(name, choice.state.without('page')),
+        t('recordsDeleted', { count }),
+      );
     },
   });
   return form.get('_confirm') === undefined ? showAction(context, action) : runAction(context, action, form);
@@ -217,7 +214,7 @@ function deletingRecord(context: RecordContext, sent?: Form): Action {
       return {
         count: 1,
         what: shortened(record.label, 80),
-        crumbs: [listCrumb(resource, list), crumb, 'Delete'],
+        crumbs: [listCrumb(resource, list), crumb, t('delete')],
         records: html`<dl class="facts">
           ${resource.list.map(
             (column) =>
@@ -230,15 +227,15 @@ function deletingRecord(context: RecordContext, sent?: Form): Action {
         address: links.part(name, record.id, 'delete'),
         fields: html`<input type="hidden" name="_version" value="${record.version}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
-        button: 'Delete',
-        back: { ...crumb, text: 'Back to the record' },
+        button: t('delete'),
+        back: { ...crumb, text: t('backToRecord') },
       };
     },
 
     async changeSince(form) {
       const { version } = await context.browsing.preview(resource, id);
       if (version === form.get('_version')) return undefined;
-      return 'The record has changed since this page was shown. Nothing was deleted.';
+      return t('recordChangedNotDeleted');
     },
 
     async remove(form, guard) {
@@ -253,7 +250,7 @@ function deletingRecord(context: RecordContext, sent?: Form): Action {
           await removeWith(operations);
         });
       else await removeWith(context.operations);
-      const text = `${title}: “${shortened(label, 80)}” was deleted.`;
+      const text = t('recordDeleted', { title, label: shortened(label, 80) });
       return redirectDone(context, links.back(name, list), text);
     },
   });
@@ -271,6 +268,6 @@ export async function confirmDelete(context: RecordContext, submitted: Form): Pr
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
     const list = links.back(context.resource.name, form.get('_list'));
-    return redirectFailed(context, list, 'The record no longer exists.');
+    return redirectFailed(context, list, t('recordIsGone'));
   }
 }

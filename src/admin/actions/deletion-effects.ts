@@ -8,7 +8,8 @@ import type { Dependents } from '../../resources/records/dependents.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
-import { counted, grouped } from '../web/display-text.ts';
+import { countedRecords } from '../web/display-text.ts';
+import { phrase, t } from '../web/language.ts';
 
 /** The effects of a deletion on other records. */
 export interface Effects {
@@ -61,16 +62,18 @@ function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Pa
 
 function item(context: AdminContext, dependents: Dependents, selection: Selection): Html {
   const { resource, path, count, isCapped, depth } = dependents;
-  const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
-  if (!resource)
-    return html`<li>${amount} that the admin area does not show${depth === Infinity && ', indirectly'}</li>`;
-  const what = html`${amount} of ${resource.title}`;
-  if (depth === Infinity) return html`<li>${what}, indirectly</li>`;
+  const records = countedRecords({ count, precision: isCapped ? 'exceeded' : 'exact' });
+  const what = resource
+    ? t('dependentsOf', { records, title: resource.title })
+    : t('dependentsNotShown', { records });
+  if (depth === Infinity) return html`<li>${t('indirectly', { what })}</li>`;
+  if (!resource) return html`<li>${what}</li>`;
   if (path.length === 0 || !isShown(context, dependents)) return html`<li>${what}</li>`;
   const titles = path.map(({ title }) => title).join(' › ');
   const filters = filtersFor(dependents, selection);
   const link = filters && links.list(resource.name, new LinkParameters(filters));
-  return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${titles}”</li>`;
+  const linked = link === undefined ? what : html`<a href="${link}">${what}</a>`;
+  return html`<li>${phrase('dependentsBy', { what: linked, titles })}</li>`;
 }
 
 /** Whether a trigger may delete or change these dependents first, so that they do not prevent the deletion. */
@@ -101,20 +104,16 @@ export async function effectsOf(
   count = 1,
   isRefused = false,
 ): Promise<Effects> {
-  const [it, records, they] = count === 1 ? ['it', 'this record', 'It'] : ['them', 'these records', 'They'];
-  const unknown = html`<li>Records of a table that the admin area does not show refer to ${it}.</li>`;
-  const cannotDelete = `Cannot delete: other records depend on ${it}`;
+  const unknown = html`<li>${t('unknownDependents', { count })}</li>`;
+  const cannotDelete = t('cannotDelete', { count });
   let all: Dependents[];
   try {
     all = await context.bulk.dependents(context.resource, selection);
   } catch (error) {
     if (!isDatabaseError(error) || error.code !== QUERY_CANCELED) throw error;
     const view = html`${isRefused && group(cannotDelete, [unknown], 'forbidding')}
-      <p class="effects">
-        The records that refer to ${records} could not be counted in time. They may be deleted as well, lose
-        their reference, or prevent the deletion.
-      </p>`;
-    const warning = `${they} will be permanently deleted, and so will all records that are deleted with ${it}.`;
+      <p class="effects">${t('dependentsNotCounted', { count })}</p>`;
+    const warning = t('willBeDeletedWithAll', { count });
     return { view, isForbidden: isRefused, warning, digest: 'uncounted' };
   }
   const items = (some: readonly Dependents[]): Html[] => some.map((one) => item(context, one, selection));
@@ -126,12 +125,10 @@ export async function effectsOf(
   const cascading = itemsOf('cascade');
   const isAlone = all.length === 0 && restricting.length === 0;
   const view = html`${group(cannotDelete, restricting, 'forbidding')}
-  ${group(`A database trigger must change or delete these first, or ${it} cannot be deleted`, items(freed))}
-  ${group(`Deleted with ${it}`, cascading)}
-  ${group(`Kept, but no longer linked to ${it}`, itemsOf('setNull'))}
-  ${isAlone && html`<p class="effects">No known records refer to ${records}.</p>`}`;
-  const rest = cascading.length > 0 ? `, and so will the records that are deleted with ${it}` : '';
-  const warning = `${they} will be permanently deleted${rest}.`;
+  ${group(t('triggerFirst', { count }), items(freed))} ${group(t('deletedWith', { count }), cascading)}
+  ${group(t('noLongerLinked', { count }), itemsOf('setNull'))}
+  ${isAlone && html`<p class="effects">${t('noDependents', { count })}</p>`}`;
+  const warning = t(cascading.length > 0 ? 'willBeDeletedWithOthers' : 'willBeDeleted', { count });
   const effects = all.map((one) => [one.resource?.name, one.column?.key, one.effect, one.depth, one.count]);
   const digest = createHash('sha256').update(JSON.stringify(effects)).digest('base64url').slice(0, 16);
   return { view, isForbidden: restricting.length > 0, warning, digest };

@@ -6,6 +6,7 @@ import { boundedForm, fieldsOf, type FormField } from '../fields/form-field.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { listUrl, readChoice, type BulkContext } from './chosen-records.ts';
 import { actOnSelection, fieldsOfAction, nameInMenu } from './custom-actions.ts';
 import { deleteSelection } from './delete.ts';
@@ -31,29 +32,29 @@ const custom = (action: OfferedAction): SelectionAction => ({
   fields: fieldsOfAction(action),
 });
 
-const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
+const exportAs = (format: ExportFormat, title: PlainCode): SelectionAction => ({
   name: `export.${format}`,
-  title,
+  title: t(title),
   isAllowed: ({ allows }) => allows.has('export'),
   answer: (context) => exportRecords(context, context.choice.selection, format, context.choice.state),
 });
 
-const CHANGE: SelectionAction = {
+const changeAction = (): SelectionAction => ({
   name: 'set',
-  title: 'Change …',
+  title: t('changeMore'),
   isAllowed: ({ may }) => may.has('change'),
   answer: setColumns,
-};
+});
 
-const OTHERS: readonly SelectionAction[] = [
-  exportAs('csv', 'Export as CSV'),
-  exportAs('excel.csv', 'Export as CSV for Excel'),
-  exportAs('json', 'Export as JSON'),
-  exportAs('shown.csv', 'Export the shown columns as CSV'),
-  exportAs('shown.excel.csv', 'Export the shown columns as CSV for Excel'),
+const otherActions = (): readonly SelectionAction[] => [
+  exportAs('csv', 'exportCsv'),
+  exportAs('excel.csv', 'exportCsvForExcel'),
+  exportAs('json', 'exportJson'),
+  exportAs('shown.csv', 'exportShownCsv'),
+  exportAs('shown.excel.csv', 'exportShownCsvForExcel'),
   {
     name: 'delete',
-    title: 'Delete …',
+    title: t('deleteMore'),
     isAllowed: ({ may }) => may.has('delete'),
     answer: deleteSelection,
   },
@@ -61,9 +62,11 @@ const OTHERS: readonly SelectionAction[] = [
 
 /** The actions that a list offers. */
 export const selectionActions = (resource: AdminView): readonly SelectionAction[] =>
-  [CHANGE, ...resource.actions.filter(({ on }) => on.includes('list')).map(custom), ...OTHERS].filter(
-    ({ isAllowed }) => isAllowed(resource),
-  );
+  [
+    changeAction(),
+    ...resource.actions.filter(({ on }) => on.includes('list')).map(custom),
+    ...otherActions(),
+  ].filter(({ isAllowed }) => isAllowed(resource));
 
 /**
  * Runs an action on the records selected on a list.
@@ -75,14 +78,14 @@ export async function runSelectionAction(listContext: ResourceContext, submitted
   const form = boundedForm(submitted, action?.fields ?? fieldsOf(resource, false));
   const context = { ...listContext, choice: readChoice(form) };
   const backWithError = (text: string): Reply => redirectFailed(context, listUrl(context), text);
-  if (context.choice.ids?.length === 0) return backWithError('No records selected.');
-  if (!action) throw notFound('This list does not offer this action.');
+  if (context.choice.ids?.length === 0) return backWithError(t('noRecordsSelected'));
+  if (!action) throw notFound(t('actionNotOffered'));
   try {
     return await action.answer(context, form);
   } catch (error) {
     // The list itself shows the errors of a filter.
     const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;
     if (!isFilterError) throw error;
-    return backWithError('A filter of the list is invalid. No action was taken.');
+    return backWithError(t('invalidFilter'));
   }
 }

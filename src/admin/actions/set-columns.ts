@@ -21,7 +21,8 @@ import {
 } from '../session/password-confirmation.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone, redirectFailed } from '../web/admin-request.ts';
-import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
+import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
+import { phrase, t } from '../web/language.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { labelsFor } from '../web/record-labels.ts';
@@ -52,7 +53,7 @@ interface Asked {
   readonly previewed: string | undefined;
 }
 
-const LABELS = { _replace: 'Find', _with: 'Replace with' };
+const replaceLabels = () => ({ _replace: t('find'), _with: t('replaceWith') });
 
 const EMPTY_FORM = createForm([]);
 
@@ -69,9 +70,9 @@ const replaceable = ({ resource }: BulkContext, fields: readonly FormField[]): r
 
 /** What the pages have in common. */
 const frameOf = (context: BulkContext) => ({
-  crumbs: [{ text: context.resource.title, href: listUrl(context) }, 'Change'],
+  crumbs: [{ text: context.resource.title, href: listUrl(context) }, t('change')],
   address: links.action(context.resource.name, 'bulk'),
-  back: { text: 'Back to the list', href: listUrl(context) },
+  back: { text: t('backToList'), href: listUrl(context) },
   isUnsaved: true,
 });
 
@@ -84,7 +85,7 @@ function askedIn(context: BulkContext, form: Form, fields: readonly FormField[])
   const named = (key: string, among: readonly FormField[]): FormField[] => {
     const names = form.all(key);
     if (!names.every((name) => among.some((field) => field.name === name)))
-      throw notFound('This column cannot be set here.');
+      throw notFound(t('columnNotSettable'));
     return among.filter(({ name }) => names.includes(name));
   };
   const texts = replaceable(context, fields);
@@ -108,25 +109,24 @@ function askedIn(context: BulkContext, form: Form, fields: readonly FormField[])
 function replacePart(context: BulkContext, { replaced, ...asked }: Asked, errors: FieldErrors): Html | false {
   const fields = replaceable(context, asked.fields);
   if (fields.length === 0) return false;
-  const input = (name: keyof typeof LABELS, text: string, hint?: string): Html => {
+  const input = (name: keyof ReturnType<typeof replaceLabels>, text: string, hint?: string): Html => {
     const parts = { errors: messagesOf(errors, name), hint };
     const id = `field-${name}`;
     const control = attributes({ ...controlAttributes(id, name, parts), type: 'text', value: text });
-    return labeledField(id, LABELS[name], html`<input${control} />`, parts);
+    return labeledField(id, replaceLabels()[name], html`<input${control} />`, parts);
   };
   return html`<fieldset>
-    <legend>Find and replace</legend>
-    ${input('_replace', asked.find, 'Each occurrence inside of the text. Upper and lower case must match.')}
-    ${input('_with', asked.by)}
-    <div class="field" role="group" aria-label="Columns to search">
-      <span class="label">In</span>
+    <legend>${t('findAndReplace')}</legend>
+    ${input('_replace', asked.find, t('findHint'))} ${input('_with', asked.by)}
+    <div class="field" role="group" aria-label="${t('columnsToSearch')}">
+      <span class="label">${t('inColumns')}</span>
       <div class="control">
         ${fields.map((field) => {
           const box = attributes({
             name: '_in',
             value: field.name,
             checked: replaced.includes(field),
-            'aria-label': `In ${field.label}`,
+            'aria-label': t('inColumn', { label: field.label }),
           });
           return html`<label class="check"><input type="checkbox" ${box} /> ${field.label}</label> `;
         })}
@@ -149,26 +149,26 @@ async function changePage(context: BulkContext, asked: Asked, refusal?: Refusal)
   }
   const page = {
     ...frameOf(context),
-    title: `Change ${counted(count, 'record')}`,
+    title: t('changeRecords', { count }),
     fields: html`${await hiddenChoice(context, 'set')}
       <input type="hidden" name="_value" value="1" />
-      <p class="hint">Tick the columns to set. Those marked * must have a value.</p>
+      <p class="hint">${t('tickColumns')}</p>
       ${fields.map((field) => {
         const { name, label } = field;
         const box = attributes({
           name: '_column',
           value: name,
           checked: asked.set.includes(field),
-          'aria-label': `Set ${label}`,
+          'aria-label': t('setColumn', { label }),
         });
         return html`<div class="settable">
-          <label class="check"><input type="checkbox" ${box} /> Set</label>
+          <label class="check"><input type="checkbox" ${box} /> ${t('set')}</label>
           ${row(field, { errors: messagesOf(errors, name), isPreviewed: asked.previewed === name })}
         </div>`;
       })}
       ${replacePart(context, asked, errors)}`,
-    button: 'Continue',
-    labels: { ...Object.fromEntries(fields.map(({ name, label }) => [name, label])), ...LABELS },
+    button: t('continue'),
+    labels: { ...Object.fromEntries(fields.map(({ name, label }) => [name, label])), ...replaceLabels() },
     around: (form: Html) => html`${form} ${records}`,
   };
   return formReply(context, page, refusal && { ...refusal, errors });
@@ -205,8 +205,8 @@ async function previewOf(context: BulkContext, changes: readonly Change[]): Prom
     found,
     nameOf: (id) => shortened(labels(resource, id) ?? `#${id}`),
     shown: (column, text, max) => {
-      if (text === null) return NOTHING;
-      if (text === '') return EMPTY_TEXT;
+      if (text === null) return nothing();
+      if (text === '') return emptyText();
       if (!column.references) return shownValue(column, text, max);
       return shortened(labels(relatedOf(column, context), text) ?? `#${text}`);
     },
@@ -222,11 +222,11 @@ function previewTable({ resource }: BulkContext, { changes, found, nameOf, shown
     const [old, next] = [before, find === undefined ? value : null].map((text) => shown(column, text, 100));
     return before === value || find !== undefined ? old : html`<del>${old}</del> <ins>${next}</ins>`;
   };
-  const all = `${counted(count, 'record')} that will change`;
+  const all = t('recordsToChange', { count });
   return html`<section>
-    <h2>${count > records.length ? `The first ${records.length} of ${all}` : all}</h2>
+    <h2>${count > records.length ? t('firstOf', { shown: records.length, all }) : all}</h2>
     ${table(
-      ['Record', ...changes.map(({ column }) => column.title)],
+      [t('record'), ...changes.map(({ column }) => column.title)],
       records.map(({ id, before }) => [
         html`<a href="${links.record(resource.name, id)}">${nameOf(id)}</a>`,
         ...changes.map((change, index) => cell(change, before[index] ?? null)),
@@ -237,27 +237,30 @@ function previewTable({ resource }: BulkContext, { changes, found, nameOf, shown
 
 /** A text as it is, but not of any length. */
 const quoted = (text: string): string =>
-  `“${text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text}”`;
+  t('quoted', { text: text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text });
 
 /** What the confirmation page says of the change. */
 function summary(asked: Asked, what: string, { shown }: Preview): Content {
   const { set, typed, replaced, find, by } = asked;
   const shownNew = ({ column }: FormField): Content => {
     const { text, isNull } = typed.get(column) ?? { text: '', isNull: true };
-    if (text === '') return isNull ? 'no value' : 'an empty text';
-    return html`“${shown(column, text, 300)}”`;
+    if (text === '') return t(isNull ? 'noValue' : 'anEmptyText');
+    return phrase('quoted', { text: shown(column, text, 300) });
   };
   return html`${set.map(
     (field) =>
       html`<p class="lead">
-        ${field.label} becomes <strong>${shownNew(field)}</strong> in <strong>${what}</strong>.
+        ${phrase('becomesIn', { column: field.label, value: html`<strong>${shownNew(field)}</strong>`, what: html`<strong>${what}</strong>` })}
       </p>`,
   )}
   ${
     isReplacing(asked) &&
     html`<p class="lead">
-      <strong>${quoted(find)}</strong> becomes <strong>${by === '' ? 'nothing' : quoted(by)}</strong> in
-      ${replaced.map(({ label }) => label).join(', ')}.
+      ${phrase('becomesIn', {
+        column: html`<strong>${quoted(find)}</strong>`,
+        value: html`<strong>${by === '' ? t('nothing') : quoted(by)}</strong>`,
+        what: replaced.map(({ label }) => label).join(', '),
+      })}
     </p>`
   }`;
 }
@@ -276,10 +279,10 @@ function changing(
   return {
     async page() {
       const count = await countSelected(context);
-      if (count === 0) return redirectFailed(context, listUrl(context), 'No records to change.');
+      if (count === 0) return redirectFailed(context, listUrl(context), t('noRecordsToChange'));
       const shown = await preview();
       const records = previewTable(context, shown) || (await selectedRecords(context, count));
-      const what = counted(count, 'record');
+      const what = t('records', { count });
       const carried = [
         ...set.flatMap((field) => {
           const value = typed.get(field.column);
@@ -291,20 +294,19 @@ function changing(
       ];
       return {
         ...frameOf(context),
-        title: `Change ${names} of ${what}?`,
+        title: t('changeColumnsOf', { names, what }),
         fields: html`${await hiddenChoice(context, 'set')} ${await hiddenInputs(carried)} ${submitOnceField()}
           <input type="hidden" name="_value" value="1" />
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_confirm" value="1" />
           ${summary(asked, what, shown)}`,
-        button: `Update ${what}`,
+        button: t('updateWhat', { what }),
         around: (form) => html`${form} ${records}`,
       };
     },
 
     needs: () => ({
-      password:
-        hasPrivilegeColumn(context, columns, false) && 'Needed to change what users may do, or their names.',
+      password: hasPrivilegeColumn(context, columns, false) && t('neededForUsers'),
       code: showsUsers(context),
     }),
 
@@ -316,9 +318,9 @@ function changing(
       const textFor = (count: number): string => {
         const same = expected - count;
         const isValue = !isReplacing(asked) && columns.length === 1;
-        const left = isValue ? 'had this value already' : 'did not change';
-        const verb = `${columns.length === 1 ? 'was' : 'were'} ${isReplacing(asked) ? 'changed' : 'set'}`;
-        return `${names} ${verb} in ${counted(count, 'record')}.${same === 0 ? '' : ` ${grouped(same)} ${left}.`}`;
+        const facts = { count: columns.length, names, records: t('records', { count }) };
+        const done = t(isReplacing(asked) ? 'columnsChangedIn' : 'columnsSetIn', facts);
+        return same === 0 ? done : t(isValue ? 'hadValueAlready' : 'didNotChange', { done, same });
       };
       try {
         const count = await bulk.set(resource, choice.selection, change, caller, {
@@ -344,18 +346,17 @@ function faultsOf(asked: Asked): Refusal | undefined {
   const errors: FieldErrors = {};
   for (const field of fields) {
     const isTyped = typed.get(field.column)?.text !== field.read(EMPTY_FORM).text;
-    if (isTyped && !set.includes(field))
-      addError(errors, field.name, 'is not ticked: tick it, or empty the field');
+    if (isTyped && !set.includes(field)) addError(errors, field.name, t('notTicked'));
   }
   if (isReplacing(asked)) {
-    if (find === '') addError(errors, '_replace', 'is required');
-    if (replaced.length === 0) addError(errors, '_replace', 'needs columns: tick those to search');
+    if (find === '') addError(errors, '_replace', messageOf('required'));
+    if (replaced.length === 0) addError(errors, '_replace', t('needsColumns'));
     for (const field of replaced)
-      if (set.includes(field)) addError(errors, '_replace', `${field.label} is set above`);
+      if (set.includes(field)) addError(errors, '_replace', t('isSetAbove', { label: field.label }));
   }
   const isNothing = changed(asked).length === 0;
   if (Object.keys(errors).length > 0) return { errors, status: 400 };
-  return isNothing ? { errors, notice: 'Choose what to change.', status: 400 } : undefined;
+  return isNothing ? { errors, notice: t('chooseChange'), status: 400 } : undefined;
 }
 
 /** What the form writes, and the errors of its values. */
@@ -386,7 +387,7 @@ async function confirmOrChange(context: BulkContext, asked: Asked, form: Form): 
   const isFaulty = (): boolean => Object.keys(errors).length > 0;
   const refuse = (): Promise<Reply> => changePage(context, asked, { errors, status: 400 });
   if (isFaulty()) return refuse();
-  addLockOut(errors, change.fields, 'you are among the selected users');
+  addLockOut(errors, change.fields, t('wouldLockYouOutAmongSelected'));
   if (isFaulty() && isUserModel(context) && (await bulk.includes(resource, choice.selection, caller.id)))
     return refuse();
   let known: Promise<Preview> | undefined;
@@ -400,8 +401,7 @@ async function confirmOrChange(context: BulkContext, asked: Asked, form: Form): 
     changes.forEach(({ column: { key, maxLength: max = 0 } }, index) => {
       if (found?.areTooLong[index]) addError(late, key, messageOf('longerThan', { max }));
     });
-    if (found?.count === 0 && asked.set.length === 0)
-      addError(late, '_replace', 'is in none of the selected records');
+    if (found?.count === 0 && asked.set.length === 0) addError(late, '_replace', t('inNoneSelected'));
     if (Object.keys(late).length > 0) return await changePage(context, asked, { errors: late, status: 400 });
   } catch (error) {
     const refusal = refusalOf(
@@ -412,7 +412,11 @@ async function confirmOrChange(context: BulkContext, asked: Asked, form: Form): 
     const isOfValue = Object.keys(refusal.errors).length > 0;
     const since = isOfValue ? undefined : await selectionChange(context, form);
     if (since === undefined) return changePage(context, asked, refusal);
-    return showAction(context, action, { errors: {}, notice: `${since} Nothing was changed.`, status: 409 });
+    return showAction(context, action, {
+      errors: {},
+      notice: t('nothingWasChanged', { change: since }),
+      status: 409,
+    });
   }
   return showAction(context, action);
 }

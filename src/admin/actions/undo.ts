@@ -20,8 +20,9 @@ import { hasPrivilegeColumn, isOwnUser, type Refusal } from '../session/password
 import type { RecordContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
-import { counted, shortened } from '../web/display-text.ts';
+import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { listCrumb } from '../web/layout.ts';
 import { sentence, table } from '../web/widgets.ts';
 import { effectsOf, type Effects } from './deletion-effects.ts';
@@ -59,14 +60,11 @@ function merged(earlier: Step, later: Step): Step | undefined {
 async function readSteps(context: RecordContext): Promise<readonly Step[]> {
   const { history, browsing, database } = context;
   const change = changeOf(await browsing.preview(history, context.id), context);
-  if (!mayUndo(change)) throw notFound('This change cannot be undone here.');
+  if (!mayUndo(change)) throw notFound(t('cannotBeUndone'));
   const target = change.batch === null ? { id: change.id } : { batch: change.batch };
   const { entries, bytes } = await database.run(undoSizeStatement(history.model, target), 'read');
   if (entries > MAX_ENTRIES || bytes > MAX_BYTES)
-    throw new Problem(
-      413,
-      `This operation has ${counted(entries, 'change')}, which are too many to undo here.`,
-    );
+    throw new Problem(413, t('tooManyToUndo', { count: entries }));
   const steps = new Map<string, Step | undefined>();
   for (const { json, isOutdated } of await database.run(
     undoEntriesStatement(history.model, target),
@@ -119,18 +117,17 @@ function bodyOf({ model, output }: AdminView, values: JsonFields, isNew: boolean
 async function refusalOf(context: RecordContext, step: Step): Promise<string | undefined> {
   const { resource, action, record, before, after } = step;
   const { operations, browsing, caller } = context;
-  if (!resource || record === '') return 'The admin area does not show the record.';
-  if (!resource.may.has(REVERSE[action] ?? 'change')) return 'You may not make the reverse change.';
-  if (step.isOutdated) return 'It has newer changes.';
-  if (isOwnUser({ ...context, resource }, record)) return 'It is your own user.';
+  if (!resource || record === '') return t('recordNotShown');
+  if (!resource.may.has(REVERSE[action] ?? 'change')) return t('mayNotReverse');
+  if (step.isOutdated) return t('hasNewerChanges');
+  if (isOwnUser({ ...context, resource }, record)) return t('isOwnUser');
   const body = bodyOf(resource, before, action === 'delete');
   const settable = resource.settable[action === 'delete' ? 'create' : 'update'];
   const unsettable = resource.output.filter((column) => body.has(column.key) && !settable.has(column));
   if (action !== 'create' && unsettable.length > 0)
-    return `You may not set ${unsettable.map(({ title }) => title).join(', ')}.`;
-  if (action === 'delete')
-    return resource.model.primaryKey.generated ? 'The database alone makes its key.' : undefined;
-  if (action === 'update' && body.size === 0) return 'The history has no value to put back.';
+    return t('mayNotSet', { columns: unsettable.map(({ title }) => title).join(', ') });
+  if (action === 'delete') return resource.model.primaryKey.generated ? t('databaseMakesKey') : undefined;
+  if (action === 'update' && body.size === 0) return t('noValueToPutBack');
   step.version = await operations.version(resource, record);
   const isSame = await browsing.hasValues(
     comparing(resource),
@@ -138,7 +135,7 @@ async function refusalOf(context: RecordContext, step: Step): Promise<string | u
     bodyOf(resource, after, false),
     caller,
   );
-  return isSame ? undefined : 'It has changed since, or no longer exists.';
+  return isSame ? undefined : t('hasChangedSince');
 }
 
 /** @throws Problem 412 for a record that has changed since its comparison */
@@ -234,7 +231,7 @@ async function planOf(context: RecordContext, refused: Refused): Promise<Plan> {
     const ofResource = added.filter((step) => step.resource === resource);
     const selection = { query: '', search: '', ids: ofResource.map(({ record }) => record) };
     if (await bulk.deletes(resource, selection, settings.userModel, caller.id))
-      for (const step of ofResource) step.reason = 'This would also delete your own user.';
+      for (const step of ofResource) step.reason = t('alsoDeletesOwnUser');
     else
       deletions.push({
         resource,
@@ -257,18 +254,15 @@ const digestOf = ({ steps, deletions }: Plan): string =>
     .digest('base64url')
     .slice(0, 16);
 
-const DONE: Readonly<Record<string, string>> = {
-  create: 'deleted again',
-  update: 'changed back',
-  delete: 'added again',
+const DONE: Readonly<Record<string, PlainCode>> = {
+  create: 'deletedAgain',
+  update: 'changedBack',
+  delete: 'addedAgain',
 };
 
 /** Whether a step may leave values out that were there before. */
 const isIncomplete = ({ action, resource }: Step): boolean =>
   action !== 'create' && resource !== undefined && hidesValues(resource);
-
-/** The titles of the page for none and one change. */
-const TITLES = ['Nothing to undo', 'Undo this change?'];
 
 /** The page that shows what an undo does, and what it skips. */
 async function undoPage(context: RecordContext, plan: Plan, refused: Refused): Promise<ActionPage> {
@@ -282,38 +276,45 @@ async function undoPage(context: RecordContext, plan: Plan, refused: Refused): P
   const row = (step: Step): (Html | string)[] => {
     const { resource, record, action, reason, model } = step;
     const name = shortened(labels(resource, record) ?? formerName(step));
-    return [`${resource?.title ?? model} ${name}`.trim(), reason ?? sentence(DONE[action] ?? action)];
+    const done = DONE[action];
+    return [
+      `${resource?.title ?? model} ${name}`.trim(),
+      reason ?? sentence(done === undefined ? action : t(done)),
+    ];
   };
   const part = (title: string, head: string, some: readonly Step[]): Html | false =>
     some.length > 0 &&
     html`<section>
       <h2>${title}</h2>
-      ${table(['Record', head], some.slice(0, MAX_LISTED).map(row))}
-      ${some.length > MAX_LISTED && html`<p class="hint">and ${some.length - MAX_LISTED} more</p>`}
+      ${table([t('record'), head], some.slice(0, MAX_LISTED).map(row))}
+      ${some.length > MAX_LISTED && html`<p class="hint">${t('andMore', { more: some.length - MAX_LISTED })}</p>`}
     </section>`;
   const back = links.record(history.name, id);
   const losesPasswords = done.some(
     ({ action, resource }) => action === 'delete' && resource?.model.columns.some((one) => one.isPassword),
   );
   return {
-    title: TITLES[done.length] ?? `Undo ${counted(done.length, 'change')}?`,
-    crumbs: [listCrumb(history), { text: `#${id}`, href: back }, 'Undo'],
+    title: done.length === 0 ? t('nothingToUndo') : t('undoChanges', { count: done.length }),
+    crumbs: [listCrumb(history), { text: `#${id}`, href: back }, t('undo')],
     kind: 'delete',
     address: links.part(history.name, id, 'undo'),
-    impossible: done.length === 0 ? 'Nothing can be undone.' : undefined,
+    impossible: done.length === 0 ? t('nothingCanBeUndone') : undefined,
     fields: html`<input type="hidden" name="_plan" value="${digestOf(plan)}" />
       <input type="hidden" name="_refused" value="${[...refused.keys()].join(' ')}" />
       <p class="lead">
-        ${counted(done.length, 'record')} will be set back as before the
-        operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
+        ${
+          skipped.length > 0
+            ? t('setBackAndSkipped', { count: done.length, skipped: skipped.length })
+            : t('setBack', { count: done.length })
+        }
       </p>
-      ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
-      ${done.some(isIncomplete) && html`<p>Some values cannot be restored, because you cannot see them here.</p>`}`,
-    button: 'Undo',
+      ${losesPasswords && html`<p>${t('losesPasswords')}</p>`}
+      ${done.some(isIncomplete) && html`<p>${t('losesValues')}</p>`}`,
+    button: t('undo'),
     isDanger: true,
-    back: { text: 'Back to the change', href: back },
+    back: { text: t('backToChange'), href: back },
     around: (form) =>
-      html`${form} ${part('Skipped', 'Why', skipped)} ${part('Undone', 'What happens', done)}
+      html`${form} ${part(t('skipped'), t('why'), skipped)} ${part(t('undone'), t('whatHappens'), done)}
       ${deletions.map(
         ({ resource, effects }) =>
           html`<h2>${resource.title}</h2>
@@ -335,15 +336,13 @@ export function undo(context: RecordContext): Action {
     async needs() {
       const { needsPassword, deletions } = await planNow();
       // A code as for other bulk deletions.
-      return { password: needsPassword && 'Required to change users.', code: deletions.length > 0 };
+      return { password: needsPassword && t('requiredToChangeUsers'), code: deletions.length > 0 };
     },
 
     async check(form) {
       for (const id of form.get('_refused')?.split(' ', MAX_ENTRIES) ?? [])
-        if (/^\d{1,19}$/.test(id)) refused.set(id, 'The database refuses it.');
-      return form.get('_plan') === digestOf(await planNow())
-        ? undefined
-        : refuse('What can be undone has changed since this page was shown. Nothing was changed.');
+        if (/^\d{1,19}$/.test(id)) refused.set(id, t('databaseRefuses'));
+      return form.get('_plan') === digestOf(await planNow()) ? undefined : refuse(t('undoChanged'));
     },
 
     async run() {
@@ -366,12 +365,11 @@ export function undo(context: RecordContext): Action {
         if (!(error instanceof Rollback)) throw error;
         for (const { id, reason } of possible) if (reason !== undefined) refused.set(id, reason);
         known = undefined;
-        return refuse('The database refuses some of it, as listed. Nothing was changed yet.');
+        return refuse(t('databaseRefusesSome'));
       }
       const batch = new LinkParameters([{ name: 'batch', value: caller.origin?.batch ?? '' }]);
-      const left = possible.some(isIncomplete) ? ' Some values were not restored.' : '';
-      const text = `Undone: ${counted(possible.length, 'change')}.${left}`;
-      return redirectDone(context, links.list(history.name, batch), text);
+      const text = possible.some(isIncomplete) ? 'changesUndoneInPart' : 'changesUndone';
+      return redirectDone(context, links.list(history.name, batch), t(text, { count: possible.length }));
     },
   };
 }

@@ -1,6 +1,7 @@
 // Draws a series of numbers as an SVG bar chart or line chart.
 import type { PanelSeries } from '../../resources/definition/panel.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { language, numberText, t } from '../web/language.ts';
 import { table } from '../web/widgets.ts';
 
 /** SVG units, about equal to pixels in a narrow column, so that texts stay readable there. */
@@ -20,15 +21,17 @@ const STEPS = 4;
 const GREATEST = 1e100;
 const LEAST = 1e-100;
 
-const PLAIN = new Intl.NumberFormat('en', { maximumFractionDigits: 6 });
-const SCIENTIFIC = new Intl.NumberFormat('en', { notation: 'scientific', maximumSignificantDigits: 7 });
-
 const isExtreme = (value: number): boolean =>
   value !== 0 && (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-6);
 
 /** `1,234.5`; very large and very small numbers in scientific notation. */
 export const formatNumber = (value: number): string =>
-  (isExtreme(value) ? SCIENTIFIC : PLAIN).format(value + 0);
+  isExtreme(value)
+    ? new Intl.NumberFormat(language().tag, {
+        notation: 'scientific',
+        maximumSignificantDigits: 7,
+      }).format(value)
+    : numberText(value + 0);
 
 /** A short label for a tick, with enough digits to differ from its neighbors. */
 function tickText(value: number, step: number, greatest: number): string {
@@ -36,7 +39,7 @@ function tickText(value: number, step: number, greatest: number): string {
   const digits = Math.floor(Math.log10(greatest)) - Math.floor(Math.log10(step)) + 1;
   const maximumSignificantDigits = Math.min(Math.max(digits, 1), 15);
   const notation = isExtreme(value) || isExtreme(step) ? 'scientific' : 'compact';
-  return new Intl.NumberFormat('en', { notation, maximumSignificantDigits }).format(value);
+  return new Intl.NumberFormat(language().tag, { notation, maximumSignificantDigits }).format(value);
 }
 
 const bounded = (value: number): number =>
@@ -137,11 +140,14 @@ function description({ series, unit, kind }: PanelSeries): string {
   const highest = rest.reduce((one, other) => (other.value > one.value ? other : one), first);
   const pointText = (point: typeof first): string =>
     `${point.label}, ${withUnit(formatNumber(point.value), unit)}`;
-  const chartName = kind === 'line' ? 'Line chart' : 'Bar chart';
-  const count = series.length === 1 ? '1 value' : `${series.length} values`;
-  return lowest.value === highest.value
-    ? `${chartName} of ${count}, all ${withUnit(formatNumber(lowest.value), unit)}.`
-    : `${chartName} of ${count}. Lowest: ${pointText(lowest)}. Highest: ${pointText(highest)}.`;
+  const isLine = kind === 'line';
+  const count = series.length;
+  if (lowest.value === highest.value) {
+    const value = withUnit(formatNumber(lowest.value), unit);
+    return t(isLine ? 'lineChartOfSame' : 'barChartOfSame', { count, value });
+  }
+  const ends = { lowest: pointText(lowest), highest: pointText(highest) };
+  return t(isLine ? 'lineChart' : 'barChart', { count, ...ends });
 }
 
 function drawing(content: PanelSeries, title: string, id: string): Html {
@@ -199,9 +205,9 @@ function drawing(content: PanelSeries, title: string, id: string): Html {
 /** The values as a table. */
 const dataTable = ({ series, unit }: PanelSeries, title: string): Html =>
   html`<details>
-    <summary>Show data<span class="hidden"> of ${title}</span></summary>
+    <summary>${t('showData')}<span class="hidden"> ${t('dataOf', { title })}</span></summary>
     ${table(
-      ['Label', unit ? `Value (${unit})` : 'Value'],
+      [t('label'), unit ? t('valueIn', { unit }) : t('value')],
       series.map(({ label, value }) => [label, formatNumber(value)]),
       { numeric: [false, true] },
     )}
@@ -212,6 +218,6 @@ const dataTable = ({ series, unit }: PanelSeries, title: string): Html =>
  * @param id the prefix of its element ids; unique on the page
  */
 export function chart(content: PanelSeries, title: string, id: string): Html {
-  if (content.series.length === 0) return html`<p class="empty">No data yet.</p>`;
+  if (content.series.length === 0) return html`<p class="empty">${t('noDataYet')}</p>`;
   return html`${drawing(content, title, id)}${dataTable(content, title)}`;
 }

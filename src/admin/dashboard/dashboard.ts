@@ -8,8 +8,9 @@ import { loadForEach } from '../fields/optional-part.ts';
 import { recordLinks, resourceRow, table, type RecordLink } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
+import { phrase, t } from '../web/language.ts';
 import { groupsOf } from '../web/list-menu.ts';
-import { NOTHING, countedRecords } from '../web/display-text.ts';
+import { nothing, countedRecords } from '../web/display-text.ts';
 import { isClientGone } from '../../db/lanes/requester.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
@@ -26,13 +27,13 @@ const isNumber = (cell: Cell): boolean =>
   typeof cell === 'number' || (typeof cell === 'string' && /^-?\d+(\.\d+)?$/.test(cell));
 
 function shownCell(cell: Cell): Content {
-  if (cell === null) return NOTHING;
-  if (typeof cell === 'boolean') return cell ? 'Yes' : 'No';
+  if (cell === null) return nothing();
+  if (typeof cell === 'boolean') return t(cell ? 'yes' : 'no');
   return typeof cell === 'number' ? formatNumber(cell) : cell;
 }
 
 function panelTable({ columns, rows }: PanelTable): Html {
-  if (rows.length === 0) return html`<p class="empty">No data yet.</p>`;
+  if (rows.length === 0) return html`<p class="empty">${t('noDataYet')}</p>`;
   const numeric = columns.map((_, at) => {
     const cells = rows.map((row) => row[at] ?? null).filter((cell) => cell !== null);
     return cells.length > 0 && cells.every(isNumber);
@@ -46,10 +47,8 @@ function panelTable({ columns, rows }: PanelTable): Html {
 
 /** The text in place of a panel that failed. The cause is only logged. */
 function failureText(error: unknown): string {
-  if (error instanceof TimeoutError) return 'This panel took too long to load. Reload the page to try again.';
-  if (error instanceof PanelFault)
-    return 'This panel returned something that cannot be shown. See the log for details.';
-  return 'This panel could not be loaded. See the log for details.';
+  if (error instanceof TimeoutError) return t('panelTooSlow');
+  return t(error instanceof PanelFault ? 'panelFaulty' : 'panelNotLoaded');
 }
 
 /** Errors that are logged already: all requests that wait for a panel get the same error object. */
@@ -104,8 +103,7 @@ async function showGroups(context: AdminContext): Promise<Html> {
   const groups = groupsOf(context);
   if (groups.length === 0)
     return html`<p class="empty">
-      No resources to show: every resource in the registry has <code>hidden: true</code> in
-      <code>admin</code>.
+      ${phrase('allHidden', { hidden: html`<code>hidden: true</code>`, admin: html`<code>admin</code>` })}
     </p>`;
   const all = groups.flatMap(({ resources }) => resources);
   const counts = await loadForEach(context, 'count', all, (resource) =>
@@ -119,7 +117,7 @@ async function showGroups(context: AdminContext): Promise<Html> {
       return resourceRow(
         resource,
         link,
-        count ? countedRecords(count) : 'unknown',
+        count ? countedRecords(count) : t('unknown'),
         links.action(name, 'add'),
       );
     });
@@ -140,7 +138,7 @@ function recentSection(records: readonly RecordLink[]): Html | false {
   return (
     records.length > 0 &&
     html`<section class="recent" aria-labelledby="recent">
-      <h2 id="recent">Your recent records</h2>
+      <h2 id="recent">${t('recentRecords')}</h2>
       ${recordLinks(records)}
     </section>`
   );
@@ -157,7 +155,7 @@ export async function showDashboard(context: AdminContext): Promise<Reply> {
   ]);
   const users = resources.get(settings.userModel);
   return pageReply(context, {
-    title: 'Start',
+    title: t('start'),
     kind: 'dashboard',
     actions: html`${[users, resources.get(history.name), resources.get(EVENT.model)].map(
       (one) => one && html`<a class="button" href="${links.list(one.name)}">${one.title}</a> `,

@@ -12,6 +12,7 @@ import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
+import { phrase, t } from '../web/language.ts';
 import { pageReply, SAFE_HEADERS } from '../web/layout.ts';
 import { recordLinks, type RecordLink } from '../web/widgets.ts';
 
@@ -61,7 +62,7 @@ async function find(context: AdminContext, words: string): Promise<Found> {
   });
   const lists = all.flatMap(({ name, title }): Result[] =>
     title.toLowerCase().includes(words.toLowerCase())
-      ? [{ text: title, href: links.list(name), of: 'List', rank: rankOf(title, words) }]
+      ? [{ text: title, href: links.list(name), of: t('list'), rank: rankOf(title, words) }]
       : [],
   );
   // In the order of the registry, not in that of the answers.
@@ -87,10 +88,11 @@ async function find(context: AdminContext, words: string): Promise<Found> {
 const omittedHint = (omitted: readonly AdminView[], words: string): Html | false =>
   omitted.length > 0 &&
   html`<p class="hint">
-    Not searched in time:
-    ${omitted.map(({ name, title }, index) => {
-      const search = new LinkParameters([{ name: '_search', value: words }]);
-      return html`${index > 0 && ', '}<a href="${links.list(name, search)}">${title}</a>`;
+    ${phrase('notSearched', {
+      lists: omitted.map(({ name, title }, index) => {
+        const search = new LinkParameters([{ name: '_search', value: words }]);
+        return html`${index > 0 && ', '}<a href="${links.list(name, search)}">${title}</a>`;
+      }),
     })}
   </p>`;
 
@@ -98,9 +100,9 @@ const omittedHint = (omitted: readonly AdminView[], words: string): Html | false
 async function showRecent(context: AdminContext): Promise<Html> {
   const recent = await recentRecords(context);
   return recent.length === 0
-    ? html`<p class="empty">Enter the title of a list, or the name or the key of a record.</p>`
+    ? html`<p class="empty">${t('goToHint')}</p>`
     : html`<section>
-        <h2>Your recent records</h2>
+        <h2>${t('recentRecords')}</h2>
         ${recordLinks(recent)}
       </section>`;
 }
@@ -126,11 +128,10 @@ export async function showGo(context: AdminContext): Promise<Reply> {
   const body = found
     ? html`${
         results.length === 0
-          ? html`<p class="empty">No matching lists or records for “${words}”.</p>`
+          ? html`<p class="empty">${t('nothingMatches', { words })}</p>`
           : recordLinks(results)
       }
-      ${hasMore && html`<p class="hint">More records match. Enter more words.</p>`}
-      ${omittedHint(omitted, words)}`
+      ${hasMore && html`<p class="hint">${t('enterMoreWords')}</p>`} ${omittedHint(omitted, words)}`
     : await showRecent(context);
-  return pageReply(context, { title: 'Go to', crumbs: ['Go to'], kind: 'go', body });
+  return pageReply(context, { title: t('goTo'), crumbs: [t('goTo')], kind: 'go', body });
 }

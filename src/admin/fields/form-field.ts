@@ -6,7 +6,7 @@ import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
 import { isRelative } from '../../db/types/dates.ts';
 import { Problem } from '../../errors.ts';
-import type { Message } from '../../messages.ts';
+import { messageOf, type Message } from '../../messages.ts';
 import { isLongColumn, sizeKey } from '../../query/labels/preview-sql.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
@@ -15,9 +15,10 @@ import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import { links } from '../web/admin-links.ts';
 import { arrayToText, textToArray } from '../web/array-lines.ts';
-import { choiceLabel, grouped } from '../web/display-text.ts';
+import { choiceLabel } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Attributes, type Html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { indentedJson } from '../web/indented-json.ts';
 import { exactText, isDateTime, localText, timeZone, utcOf, zoneFault } from '../web/time-zone.ts';
 import { LONGEST_RENDERED, renderMarkdown } from '../web/markdown.ts';
@@ -69,9 +70,6 @@ const LONGEST_SHORT = 1000;
 const LONGEST_KEY = 8192;
 /** Maximum length of JSON (characters): parsing more would block the event loop. */
 const LONGEST_JSON = 1024 * 1024;
-
-/** The label of the checkbox of a field that holds the empty text. */
-const EMPTY_MEANING = 'empty means an empty text';
 
 const NULL: JsonField = { value: null, source: 'null' };
 
@@ -193,9 +191,9 @@ function arrayHint({ elementFacts, nullable, choiceLabels }: Column): string {
   const choices = textsOf(elementFacts)?.map((text) =>
     choiceLabels ? `${text} (${choiceLabels.get(text)})` : text,
   );
-  const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
-  const none = nullable ? 'Empty means no value, [] means no elements.' : '';
-  return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
+  const isOneOf = choices ? t('choicesAre', { choices: choices.join(', ') }) : '';
+  const none = nullable ? t('emptyArray') : '';
+  return [t('elementPerLine'), none, isOneOf].filter(Boolean).join(' ');
 }
 
 /** The field of a column in a form, of a new record or of a stored one. */
@@ -325,13 +323,13 @@ export class FormField {
     const { column, maxLength } = this;
     const { text } = typed;
     // `boundedForm` may already have truncated it.
-    if (text.length > maxLength) return { fault: `must be at most ${grouped(maxLength)} characters here` };
+    if (text.length > maxLength) return { fault: t('tooLongHere', { max: maxLength }) };
     const fault = isDateTime(column) ? zoneFault(text) : undefined;
     if (fault !== undefined) return { fault };
-    if (this.isEmpty(typed)) return column.nullable ? NULL : { fault: 'is required' };
+    if (this.isEmpty(typed)) return column.nullable ? NULL : { fault: messageOf('required') };
     if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY_ELEMENTS };
     if (column.references && column.type.parse(text, column).fault !== undefined)
-      return { fault: 'does not match exactly one record: choose one of the records' };
+      return { fault: t('chooseOneRecord') };
     return jsonFieldInTurns(column, text);
   }
 
@@ -340,12 +338,8 @@ export class FormField {
     const { column, isNew } = this;
     const isNow = column.initial === 'now' && Boolean(column.type.now);
     const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
-    const empty = isNow
-      ? 'If left empty: now.'
-      : column.initial === undefined
-        ? 'If left empty: the default.'
-        : '';
-    const zone = column.type.input.control === 'datetime-local' ? `In ${timeZone()}.` : '';
+    const empty = isNow ? t('emptyMeansNow') : column.initial === undefined ? t('emptyMeansDefault') : '';
+    const zone = column.type.input.control === 'datetime-local' ? t('inZone', { zone: timeZone() }) : '';
     return [column.help, arrayHint(column), left ? '' : empty, zone].filter(Boolean).join(' ');
   }
 
@@ -368,8 +362,8 @@ export class FormField {
     const isKnown = isNone || options.some(([value]) => value === typed.text);
     const all = isKnown ? options : [...options, [typed.text, typed.text] as const];
     return html`<select${common}>
-      ${isOpen && html`<option value="${none}">${hidesDefault ? 'the default' : column.nullable ? 'no value' : '–'}</option>`}
-      ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? 'empty text' : text}</option>`)}
+      ${isOpen && html`<option value="${none}">${hidesDefault ? t('theDefault') : column.nullable ? t('noValue') : '–'}</option>`}
+      ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? t('emptyText') : text}</option>`)}
     </select>`;
   }
 
@@ -380,11 +374,11 @@ export class FormField {
     const isShown = label !== undefined && hasAddress(text);
     const state = attributes({
       href: isShown && links.record(model, text),
-      'aria-label': isShown && `Open ${label}`,
+      'aria-label': isShown && t('openOne', { label }),
       hidden: !isShown,
       'data-open': links.action(model, 'lookup'),
     });
-    return html`<a${state}>Open</a>`;
+    return html`<a${state}>${t('open')}</a>`;
   }
 
   /** A search for the related record: suggestions with the script, a separate page without it. */
@@ -400,8 +394,14 @@ export class FormField {
       <span class="reference-label"
         >${references?.label !== undefined && html`<a href="${links.record(model, typed.text)}">${references.label}</a>`}</span
       >
-      <button class="secondary" name="_lookup" value="${name}" formnovalidate aria-label="Search ${label}">
-        Search …
+      <button
+        class="secondary"
+        name="_lookup"
+        value="${name}"
+        formnovalidate
+        aria-label="${t('searchIn', { title: label })}"
+      >
+        ${t('searchMore')}
       </button>
     </div>`;
   }
@@ -421,7 +421,7 @@ export class FormField {
         value="true"
         ${attributes({ checked: typed.text === 'true' })}
       />`;
-    const yesOrNo = [['true', choiceLabel(column, 'true', 'Yes')], ['false', choiceLabel(column, 'false', 'No')]] as const; // prettier-ignore
+    const yesOrNo = [['true', choiceLabel(column, 'true', t('yes'))], ['false', choiceLabel(column, 'false', t('no'))]] as const; // prettier-ignore
     if (control === 'checkbox') return this.select(typed, yesOrNo, common);
     const texts = textsOf(column);
     if (texts) return this.select(typed, texts.map((text) => [text, choiceLabel(column, text)]), common); // prettier-ignore
@@ -468,22 +468,23 @@ export class FormField {
   private addition({ text }: Typed, { images = [], isPreviewed }: FieldState): Html | false | undefined {
     const { column, name, label } = this;
     const address = column.widget === 'url' ? webAddress(text) : undefined;
-    if (address !== undefined) return outerLink(address, 'Open');
+    if (address !== undefined) return outerLink(address, t('open'));
     if (column.widget !== 'markdown') return pictureOf(column, text, images);
+    const region = t('previewOf', { label });
     return html`<button
         class="secondary"
         name="_preview"
         value="${name}"
         formnovalidate
-        aria-label="Preview ${label}"
+        aria-label="${t('previewOne', { label })}"
       >
-        Preview
+        ${t('preview')}
       </button>
       ${
         isPreviewed &&
-        html`<div class="preview" role="region" aria-label="Preview of ${label}" tabindex="-1" autofocus>
+        html`<div class="preview" role="region" aria-label="${region}" tabindex="-1" autofocus>
           ${renderMarkdown(text)}
-          ${text.length > LONGEST_RENDERED && html`<p class="hint">The preview ends after ${grouped(LONGEST_RENDERED)} characters.</p>`}
+          ${text.length > LONGEST_RENDERED && html`<p class="hint">${t('previewEnds', { count: LONGEST_RENDERED })}</p>`}
         </div>`
       }`;
   }
@@ -493,12 +494,12 @@ export class FormField {
     const { label } = this;
     const isEmptyText = (value: Typed | undefined): boolean => value?.text === '' && !value.isNull;
     // A screen reader reads the checkbox without the label of the field above it.
-    const box = attributes({ checked: isEmptyText(typed), 'aria-label': `${label}: ${EMPTY_MEANING}` });
+    const box = attributes({ checked: isEmptyText(typed), 'aria-label': `${label}: ${t('emptyMeansText')}` });
     const emptyBox =
       this.isNullIfEmpty &&
       [typed, state.before].some(isEmptyText) &&
       html`<label class="check"
-        ><input type="checkbox" name="${this.emptyName}" value="1" ${box} /> ${EMPTY_MEANING}</label
+        ><input type="checkbox" name="${this.emptyName}" value="1" ${box} /> ${t('emptyMeansText')}</label
       >`;
     return labeledField(
       this.id,
@@ -603,11 +604,11 @@ export function boundedForm(form: Form, fields: readonly FormField[]): Form {
       if (value.length > longest)
         throw new Problem(
           400,
-          `The field ${name.slice(0, 100)} must be at most ${grouped(longest)} characters (got ${grouped(value.length)}).`,
+          t('fieldTooLong', { name: name.slice(0, 100), max: longest, got: value.length }),
         );
       // `readChoice` limits the keys of selected records.
       if (name !== '_id') left -= name.length + value.length;
-      if (left < 0) throw new Problem(400, 'The form has too many fields whose names start with "_".');
+      if (left < 0) throw new Problem(400, t('tooManyControlFields'));
       return [[name, value] as const];
     }
     if (emptyBoxes.has(name)) return [[name, '1'] as const];

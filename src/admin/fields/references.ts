@@ -15,6 +15,7 @@ import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
+import { t } from '../web/language.ts';
 
 /** Up to this many records, the field is a select; above, a search. */
 const MAX_OPTIONS = 100;
@@ -285,7 +286,7 @@ export async function showLookup(
   crumbs: readonly Crumb[],
 ): Promise<Reply> {
   const related = relatedOf(column, context);
-  if (!related) throw new Problem(400, `The column ${name} has no records to choose from.`);
+  if (!related) throw new Problem(400, t('noRecordsToChoose', { name }));
   const typed = (form.get(name) ?? '').trim();
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
@@ -295,11 +296,11 @@ export async function showLookup(
     <input type="hidden" name="_for" value="${name}" />
     ${await carriedFields(form)}
     <div class="search">
-      <label for="find">Search ${related.title}</label>
+      <label for="find">${t('searchIn', { title: related.title })}</label>
       <input type="search" id="find" name="_find" value="${words}" autofocus />
-      <button class="secondary" name="_lookup" value="${name}">Search</button>
+      <button class="secondary" name="_lookup" value="${name}">${t('search')}</button>
     </div>
-    ${records.length === 0 && html`<p class="empty">No matching records${words !== '' && html` for “${words}”`}.</p>`}
+    ${records.length === 0 && html`<p class="empty">${words === '' ? t('noMatches') : t('noMatchesFor', { words })}</p>`}
     <ul class="choices">
       ${records.map(
         ({ id, label }) =>
@@ -310,16 +311,16 @@ export async function showLookup(
           </li>`,
       )}
     </ul>
-    ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
+    ${hasNext && html`<p class="hint">${t('enterMoreWords')}</p>`}
     <div class="buttons">
       <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(name) ?? '')}">
-        Cancel
+        ${t('cancel')}
       </button>
-      ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
+      ${column.nullable && html`<button class="secondary" name="_choose" value="">${t('chooseNoValue')}</button>`}
     </div>
   </form>`;
   return pageReply(context, {
-    title: `${title}: choose from ${related.title}`,
+    title: t('chooseFrom', { column: title, title: related.title }),
     crumbs: [...crumbs, title],
     kind: 'form',
     body,

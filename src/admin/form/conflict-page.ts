@@ -18,9 +18,10 @@ import {
 } from '../fields/form-field.ts';
 import { attributes, hiddenInputs, html, type Html } from '../web/html.ts';
 import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
+import { t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
 import { labelIn, referencesOf, renderLongTexts } from '../fields/references.ts';
-import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
+import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
 import { table } from '../web/widgets.ts';
 
 /** A form whose record has changed since the form was loaded. */
@@ -93,7 +94,7 @@ export async function showConflict(
   ]);
   const shown = (field: FormField, one: Typed, other: Typed, named: typeof mineNamed): Html | string => {
     const { text, isNull } = one;
-    if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
+    if (text === '') return isNull ? nothing() : emptyText();
     return labelIn(named.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
   };
   const origins = digestsIn(originIn(form, fieldsOf(resource, false)));
@@ -105,7 +106,7 @@ export async function showConflict(
       if (origins.get(column.key) === digestOf(mine)) return [];
       const state = attributes({ readonly: true, 'aria-label': label });
       const copy = html`<textarea${state}>${'\n'}${longTexts.get(column) ?? mine.text}</textarea>`;
-      return [[label, copy, 'Now too long to edit here. Saving keeps it.']];
+      return [[label, copy, t('nowTooLong')]];
     }
     const choice = choiceOf(mine, theirs, form.get(takeName(field)), origins.get(column.key));
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html => {
@@ -124,30 +125,29 @@ export async function showConflict(
       ['_save', '_list', '_next', '_form'].includes(name),
   );
   const hidden = await hiddenInputs(kept);
-  const body = html` <p class="notice" role="alert">
-      This record has changed since you opened it. Your changes are not lost: for each field below, choose the
-      value to save.
-    </p>
+  const body = html` <p class="notice" role="alert">${t('chooseValues')}</p>
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict" data-unsaved>
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${originOf(others)}" />
-      ${hidden} ${table(['Field', 'Your value', 'Current value'], rows, { className: 'compare' })}
+      ${hidden} ${table([t('field'), t('yourValue'), t('currentValue')], rows, { className: 'compare' })}
       <div class="buttons">
-        <button class="primary">Save</button>
-        <a class="button" href="${links.record(resource.name, stored.id)}" data-discard>Discard my changes</a>
+        <button class="primary">${t('save')}</button>
+        <a class="button" href="${links.record(resource.name, stored.id)}" data-discard
+          >${t('discardChanges')}</a
+        >
         ${
           resource.recorded &&
           resource.allows.has('history') &&
           html`<a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
-            >Show history (new tab)</a
+            >${t('showHistory')}</a
           >`
         }
       </div>
     </form>`;
   return pageReply(context, {
-    title: `Conflict: ${shortened(stored.label, 80)}`,
-    crumbs: [listCrumb(resource), recordCrumb(resource, stored), 'Conflict'],
+    title: t('conflictOf', { label: shortened(stored.label, 80) }),
+    crumbs: [listCrumb(resource), recordCrumb(resource, stored), t('conflict')],
     kind: 'form',
     status: 409,
     body,

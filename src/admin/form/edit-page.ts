@@ -31,6 +31,7 @@ import {
 } from '../fields/form-field.ts';
 import { html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
+import { t } from '../web/language.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shownTime } from '../web/time-zone.ts';
 import { NO_VALUES, changeOf, valuesToPutBack } from '../history/history-entry.ts';
@@ -54,7 +55,6 @@ import { addPassword, afterSave, bodyOf, isSaved, type FormBody } from './save.t
 
 /** How many times a form is read while others change its record. */
 const MAX_ATTEMPTS = 3;
-const GONE = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
 
 /** A request for the form of a record, new without an `id`. */
 type FormContext = ResourceContext & { readonly id?: string };
@@ -99,20 +99,21 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
   const typed = valuesOf(editable, (field) => field.stored(stored));
   const entry = new URLSearchParams(request.query).get('_entry');
   if (entry === null || !resource.may.has('change')) return recordForm(context, { stored, typed });
-  if (!resource.allows.has('history')) throw notFound('There is no such page.');
+  if (!resource.allows.has('history')) throw notFound(t('noPage'));
   const change = changeOf(await browsing.preview(context.historyOf(resource), entry), context);
-  if (change.record !== stored.id) throw notFound('There is no such change of this record.');
+  if (change.record !== stored.id) throw notFound(t('noSuchChange'));
   const earlier = valuesToPutBack(change);
   const known = editable.filter(({ column }) => earlier.has(column.key));
   const before = valuesOf(known, (field) => field.stored({ fields: earlier }));
   const put = new Map([...typed].map(([column, value]) => [column, before.get(column) ?? value]));
   const left = known.filter(({ column }) => !before.has(column) || !typed.has(column));
-  const notice = `These are the values ${change.action === 'create' ? 'as added' : 'before the change'} on ${shownTime(change.at, ' UTC')}. Check them: nothing is changed until you save.`;
+  const time = shownTime(change.at, ' UTC');
+  const notice = t(change.action === 'create' ? 'valuesAsAdded' : 'valuesBeforeChange', { time });
   const tooLong = left.map(({ label }) => label).join(', ');
   return recordForm(context, {
     stored,
     typed: put,
-    notice: tooLong === '' ? notice : `${notice} Not put back, because the value is too long: ${tooLong}.`,
+    notice: tooLong === '' ? notice : t('notPutBack', { notice, columns: tooLong }),
   });
 }
 
@@ -218,11 +219,11 @@ async function update(
   }
 }
 
-/** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
-function notCopiedText(resource: AdminView, typed: TypedValues): string {
+/** Names the columns whose values were too long for the form, so that a copy lacks them. */
+function copyNotice(notice: string, resource: AdminView, typed: TypedValues): string {
   const missing = fieldsOf(resource, false).filter(({ column }) => !typed.has(column));
-  if (missing.length === 0) return '';
-  return ` Not copied, because the value is too long: ${missing.map(({ label }) => label).join(', ')}.`;
+  if (missing.length === 0) return notice;
+  return t('notCopied', { notice, columns: missing.map(({ label }) => label).join(', ') });
 }
 
 /**
@@ -239,7 +240,7 @@ function asNew(context: ResourceContext, { typed, form, rows }: Copied, notice?:
   return recordForm(context, {
     typed: copied,
     stored: undefined,
-    notice: `${notice ?? 'This will be saved as a new record. Fill in the fields that were not copied.'}${notCopiedText(resource, typed)}`,
+    notice: copyNotice(notice ?? t('willBeNew'), resource, typed),
     status: notice === undefined ? 200 : 409,
     sent: form,
     rows: copiedRows,
@@ -259,7 +260,7 @@ async function readStored({ browsing, resource, id }: RecordContext): Promise<St
 /** Shows the values of a form whose record is gone: as a new record, or only to copy if records cannot be added. */
 async function showGone(context: ResourceContext, copied: Copied): Promise<Reply> {
   const { title, may } = context.resource;
-  if (may.has('add')) return asNew(context, copied, GONE);
+  if (may.has('add')) return asNew(context, copied, t('deletedValuesKept'));
   const { typed: own, rows } = copied;
   const copies = [{ fields: fieldsOf(context.resource, false), typed: own }, ...rows].map(
     async ({ fields, typed }) => {
@@ -270,14 +271,11 @@ async function showGone(context: ResourceContext, copied: Copied): Promise<Reply
       });
     },
   );
-  const body = html`<p class="notice" role="alert">
-      This record has been deleted, and records cannot be added here. Nothing was saved. Copy the values that
-      you need.
-    </p>
+  const body = html`<p class="notice" role="alert">${t('deletedCopyValues')}</p>
     <div class="record">${(await Promise.all(copies)).flat()}</div>`;
   return pageReply(context, {
-    title: `Deleted from ${title}`,
-    crumbs: [listCrumb(context.resource), 'Deleted'],
+    title: t('deletedFrom', { title }),
+    crumbs: [listCrumb(context.resource), t('deletedCrumb')],
     kind: 'form',
     status: 409,
     body,
@@ -313,15 +311,14 @@ export async function showUnsaved(context: FormContext, sent: Form, status: numb
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(context, { stored, typed, form });
-  const notice =
-    'This form is from an earlier session, so nothing was saved. Check the values and save again.';
+  const notice = t('earlierSession');
   return recordForm(context, { typed, stored, sent: form, rows, notice, status });
 }
 
 /** Handles a sent form: looks up or chooses a related record, shows more rows, or saves. @throws Problem 404 where it may not */
 export async function saveRecord(context: FormContext, submitted: Form, attempt = 1): Promise<Reply> {
   const { resource, id } = context;
-  if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound('There is no such page.');
+  if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound(t('noPage'));
   const { form, fields, typed: sent, stored, rows: typedRows } = await readForm(context, submitted);
   const page = { typed: sent, stored, sent: form, rows: typedRows };
   const find = (name: string | undefined): FormField | undefined =>
@@ -330,7 +327,7 @@ export async function saveRecord(context: FormContext, submitted: Form, attempt 
 
   const lookupField = find(form.get('_lookup'));
   if (lookupField) {
-    const crumbs = [listCrumb(resource), shortened(stored?.label ?? 'Add', 40)];
+    const crumbs = [listCrumb(resource), shortened(stored?.label ?? t('add'), 40)];
     return showLookup(context, lookupField, form, crumbs);
   }
   const [choiceField, chosen] = [find(form.get('_for')), form.get('_choose')];

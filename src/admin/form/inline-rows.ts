@@ -23,6 +23,7 @@ import { shownColumn, shownValue } from '../web/display-text.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
+import { t } from '../web/language.ts';
 
 /** How many rows *Show more rows* adds. */
 const MORE_ROWS = 5;
@@ -83,7 +84,7 @@ export function tablesOf(context: ResourceContext, isNew: boolean): readonly Inl
   const isOnly = tables.filter(({ may }) => may.size > 0).length === 1;
   return tables.map((table) => ({
     ...table,
-    rowTitle: isOnly ? 'Line' : `${table.resource.title}, line`,
+    rowTitle: isOnly ? t('line') : t('lineOf', { title: table.resource.title }),
   }));
 }
 
@@ -314,7 +315,7 @@ function deleteBox(row: InlineRow): Content {
   if (!row.stored) return '';
   const box = {
     name: nameInRow(row, '_delete'),
-    'aria-label': `Delete ${labelOf(row)}`,
+    'aria-label': t('deleteWhat', { what: labelOf(row) }),
     checked: row.isDeleted,
   };
   return html`<input type="checkbox" value="1" ${attributes(box)} />`;
@@ -380,24 +381,25 @@ export async function renderTables(
     const heading = `inline-${name}`;
     const last = Math.max(0, ...own.map(({ row }) => row.index + 1));
     const stored = own.filter(({ row }) => row.stored).length;
+    const allText = t('allOf', { title });
     const all =
       id !== undefined &&
       stored >= MAX_ROWS &&
-      html`<a href="${links.list(name)}?${column.name}=${encodeURIComponent(id)}">All ${title}</a>`;
+      html`<a href="${links.list(name)}?${column.name}=${encodeURIComponent(id)}">${allText}</a>`;
     return html`<section aria-labelledby="${heading}">
       <h2 id="${heading}">${title}</h2>
       ${may.size > 0 && html`<input type="hidden" name="${countName(table)}" value="${last}" />`}
       ${
         lines.length > 0
           ? html`<div class="scroll">
-              ${tableOf(['Line', ...titles, ...(mayDelete ? ['Delete'] : [])], lines, { labelledBy: heading, className: 'records rows' })}
+              ${tableOf([t('line'), ...titles, ...(mayDelete ? [t('delete')] : [])], lines, { labelledBy: heading, className: 'records rows' })}
             </div>`
-          : html`<p class="empty">No records.</p>`
+          : html`<p class="empty">${t('noRecords')}</p>`
       }
       ${
         (may.has('add') || all) &&
         html`<div class="buttons">
-          ${may.has('add') && last < MAX_SENT && html`<button class="secondary" name="_more" value="${name}" formaction="${action}#${heading}" formnovalidate>Show ${MORE_ROWS} more rows</button>`}
+          ${may.has('add') && last < MAX_SENT && html`<button class="secondary" name="_more" value="${name}" formaction="${action}#${heading}" formnovalidate>${t('showMoreRows', { count: MORE_ROWS })}</button>`}
           ${all}
         </div>`
       }

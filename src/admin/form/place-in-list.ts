@@ -6,7 +6,8 @@ import type { Named } from '../../resources/records/look-up.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters, links, selectionOf } from '../web/admin-links.ts';
-import { grouped, shortened } from '../web/display-text.ts';
+import { t } from '../web/language.ts';
+import { shortened } from '../web/display-text.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 
 /** Timeout of the number (milliseconds). A form must not wait for it. */
@@ -78,10 +79,10 @@ export function placeLinks(
         >${text}</a
       >
     </li>`;
-  return html`<nav class="pager" aria-label="Records of the list">
-    ${place && html`<p>${grouped(place.number)} of ${grouped(place.count)}</p>`}
+  return html`<nav class="pager" aria-label="${t('recordsOfList')}">
+    ${place && html`<p>${t('numberOf', { number: Number(place.number), count: Number(place.count) })}</p>`}
     <ul>
-      ${link('Previous', 'prev', previous)} ${link('Next', 'next', next)}
+      ${link(t('previous'), 'prev', previous)} ${link(t('next'), 'next', next)}
     </ul>
   </nav>`;
 }

@@ -36,6 +36,7 @@ import {
 } from '../fields/form-field.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
+import { phrase, t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
 import {
   labelsInRows,
@@ -53,7 +54,7 @@ import { renderMarkdown } from '../web/markdown.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { placeInList, placeLinks } from './place-in-list.ts';
-import { PASSWORD_LABELS, errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
+import { errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
 
 /** What the form of a record shows, and why it is shown again. */
 export interface RecordForm extends Partial<Refusal> {
@@ -111,14 +112,12 @@ function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContex
 /** A column whose value is too long for the form, or was when the form was made. */
 function tooLongRow(column: Column, record: LabeledRecord, { name }: AdminView): Html {
   const size = textOfField(record.fields, sizeKey(column));
-  const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
+  const download = html`<a href="${links.download(name, record.id)}">${t('downloadRecord')}</a>`;
   return factRow(
     column,
     html`<span class="value">${shownColumn(record, column, 300)}</span>
       <p class="hint">
-        Too long to edit here${bytes}. Saving keeps the value.
-        <a href="${links.download(name, record.id)}">Download the record</a>, and change the value through the
-        API or in the database.
+        ${size === null ? phrase('tooLongToEdit', { download }) : phrase('tooLongToEditOf', { download, bytes: Number(size) })}
       </p>`,
   );
 }
@@ -134,22 +133,23 @@ async function relatedRecords(context: ResourceContext, id: string): Promise<Htm
       .filter((column) => column.references === resource.model && isAmong(column, other.output))
       .map((column) => {
         const found = dependents?.find((dependent) => dependent.depth === 0 && dependent.column === column);
-        const zero = dependents ? 'none' : 'unknown';
+        const zero = t(dependents ? 'noneRelated' : 'unknown');
         // Records of views are not counted, because that may be slow.
         const none = other.model.isTable && resource.model.isTable ? zero : '';
-        const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : none;
+        const number = grouped(found?.count ?? 0);
+        const count = found ? (found.isCapped ? t('moreThan', { number }) : number) : none;
         const query = `${column.name}=${encodeURIComponent(id)}`;
         const filtered = `${links.list(other.name)}?${query}`;
         const add = links.from(query, links.action(other.name, 'add'));
         const link = html`<a href="${filtered}">${other.title}</a>
-          <span class="hint">by ${column.title}</span>`;
+          <span class="hint">${t('byColumn', { column: column.title })}</span>`;
         return resourceRow(other, link, count, add);
       }),
   );
   return (
     rows.length > 0 &&
     html`<section class="related">
-      <h2>Related</h2>
+      <h2>${t('related')}</h2>
       <table class="models">
         <tbody>
           ${rows}
@@ -167,15 +167,14 @@ function saveButtons({ may }: AdminView, next: Named | undefined, cancel: string
   const button = (value: string, text: string): Html =>
     html`<button class="secondary" name="_save" value="${value}">${text}</button>`;
   return html`<div class="buttons">
-    <button class="primary" name="_save" value="list">Save</button>
-    ${next && html`<input type="hidden" name="_next" value="${fieldOfKey(next.id)}" /><button class="primary" name="_save" value="next">Save and next</button>`}
-    ${cancel !== false && html`<a class="button" href="${cancel}">Cancel</a>`}
+    <button class="primary" name="_save" value="list">${t('save')}</button>
+    ${next && html`<input type="hidden" name="_next" value="${fieldOfKey(next.id)}" /><button class="primary" name="_save" value="next">${t('saveAndNext')}</button>`}
+    ${cancel !== false && html`<a class="button" href="${cancel}">${t('cancel')}</a>`}
     <details class="menu">
-      <summary>Other ways to save</summary>
+      <summary>${t('otherWaysToSave')}</summary>
       <div class="buttons">
-        ${button('stay', 'Save and continue editing')}
-        ${may.has('add') && button('another', 'Save and add another')}
-        ${may.has('add') && cancel === false && button('new', 'Save as new')}
+        ${button('stay', t('saveAndStay'))} ${may.has('add') && button('another', t('saveAndAddAnother'))}
+        ${may.has('add') && cancel === false && button('new', t('saveAsNew'))}
       </div>
     </details>
   </div>`;
@@ -201,12 +200,12 @@ function actionsOf(
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
   return html` ${recordActions(resource).map((action) => html`<a class="button" href="${links.recordAction(resource.name, stored.id, action.name, list)}">${action.title}</a> `)}
-  ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
-  ${mayManageAccess(context) && html`<a class="button" href="${part('access')}">Access</a>`}
-  ${hasSecondFactor && html`<a class="button" href="${part('second-factor')}">Remove second factor</a>`}
-  ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">History</a>`}
-  ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
-  ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
+  ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">${t('setPassword')}</a>`}
+  ${mayManageAccess(context) && html`<a class="button" href="${part('access')}">${t('access')}</a>`}
+  ${hasSecondFactor && html`<a class="button" href="${part('second-factor')}">${t('removeSecondFactor')}</a>`}
+  ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">${t('history')}</a>`}
+  ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && t('requiresLogin') })}>${t('api')}</a>`}
+  ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">${t('delete')}</a>`}`;
 }
 
 /** Whether admins can remove the second factor of this user. */
@@ -267,18 +266,18 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   // When the user goes back, the browser would restore earlier values, also of untouched fields, into the record as it is now.
   const restoring = attributes({ autocomplete: stored && 'off' });
   const needs = {
-    password: hasPrivilegeColumn(context, columns, isNew) && (isNew ? 'Required to create an admin, or to give a role.' : 'Required to rename an admin, to give a role, or to change who is an admin or whether an admin is active.'),
+    password: hasPrivilegeColumn(context, columns, isNew) && t(isNew ? 'requiredForNewAdmin' : 'requiredForAdminChange'),
     code: fields.length > 0 && showsUsers(context),
   }; // prettier-ignore
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
-    ${errorSummary(errors, { ...labels, ...PASSWORD_LABELS })}
+    ${errorSummary(errors, labels)}
     <div class="${stored && tables.length === 0 ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved${restoring}>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${(may.has('add') || mayAddRows) && submitOnceField(unanswered)} ${originFields(page, fields)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
-        ${maySave && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
-        ${fields.some((field) => field.isRequired(before(field))) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
+        ${maySave && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">${t('save')}</button>`}
+        ${fields.some((field) => field.isRequired(before(field))) && html`<p class="hint">${phrase('fieldsMarked', { mark: html`<span class="required">*</span>` })}</p>`}
         ${rows} ${inlines}
         ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
         ${confirmationField(context, errors, needs, false)}
@@ -287,8 +286,8 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}
     </div>`;
   const shown = {
-    title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
-    crumbs: [listCrumb(resource, back), stored ? shortened(stored.label, 40) : 'Add'],
+    title: stored ? shortened(stored.label, 80) : t('addTo', { title }),
+    crumbs: [listCrumb(resource, back), stored ? shortened(stored.label, 40) : t('add')],
     below:
       stored && html`<div class="below">${title} ${place && placeLinks(resource, back ?? '', place)}</div>`,
     kind: 'form',

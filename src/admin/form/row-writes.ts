@@ -10,12 +10,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { shortened } from '../web/display-text.ts';
 import { isTouched, nameInRow, rowName, storedRow, touchedFields, type InlineRow } from './inline-rows.ts';
 import { bodyOf, isSaved, refusalOf, type FormBody } from './save.ts';
-
-const GONE =
-  'has been deleted since you opened this form: save to add it again, or clear it to leave it deleted';
-const GONE_TO_COPY =
-  'has been deleted since you opened this form, and cannot be added again: copy the values that you need';
-const CHANGED = 'has changed since you opened this form: check it, and save again';
+import { t } from '../web/language.ts';
 
 /** What a row changes. A deletion has no fields. */
 interface RowWrite {
@@ -51,10 +46,10 @@ function mergedRow(row: InlineRow, stored: StoredRecord, errors: FieldErrors): I
   const both = touched.filter(
     (field) => isTheirs(field) && !isSame(typed.get(field.column), field.stored(stored)),
   );
-  addError(errors, rowName(row), CHANGED);
+  addError(errors, rowName(row), t('rowHasChanged'));
   for (const { column, name } of row.isDeleted ? [] : both) {
     const text = stored.labels[column.key] ?? now.typed.get(column)?.text ?? '';
-    addError(errors, name, `is now “${shortened(text, 40)}”: saving replaces it by your value`);
+    addError(errors, name, t('isNow', { text: shortened(text, 40) }));
   }
   const mine = touched.flatMap(({ column }) => {
     const value = typed.get(column);
@@ -96,7 +91,8 @@ export class RowWrites {
     const rows: InlineRow[] = [];
     for (const row of sent) {
       const { stored, isGone, table, index } = row;
-      if (isGone) addError(conflicts, rowName(row), table.may.has('add') ? GONE : GONE_TO_COPY);
+      if (isGone)
+        addError(conflicts, rowName(row), t(table.may.has('add') ? 'rowIsGone' : 'rowIsGoneToCopy'));
       if (!stored || !isTouched(row) || row.version === stored.version) rows.push(row);
       else if (
         !row.isDeleted &&

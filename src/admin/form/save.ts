@@ -14,6 +14,7 @@ import { nextInList } from './place-in-list.ts';
 import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { keyOfField, type Form } from '../web/form-data.ts';
+import { t } from '../web/language.ts';
 import { isSame, type FormField, type TypedValues } from '../fields/form-field.ts';
 
 /** The JSON body of a form, and the errors of values that cannot be in it. */
@@ -88,18 +89,18 @@ export function refusalOf(context: ResourceContext, error: unknown, columns: rea
 
 /** The message after a form was saved, by what the form did with its record. */
 const OUTCOME_TEXTS = {
-  added: (record: string) => `${record} was added.`,
-  repeated: (record: string) => `${record} was added once. The form was sent twice.`,
-  changed: (record: string) => `${record} was changed.`,
-  unchanged: (record: string) => `no changes to save in ${record}.`,
+  added: 'recordWasAdded',
+  repeated: 'recordWasAddedOnce',
+  changed: 'recordWasChanged',
+  unchanged: 'noChangesToSave',
 } as const;
 
 export type SaveOutcome = keyof typeof OUTCOME_TEXTS;
 
 /** The message when the record has been deleted since. */
 function deletedText(outcome: SaveOutcome): string {
-  if (outcome === 'unchanged') return 'The record has been deleted.';
-  return `The record was ${outcome === 'changed' ? 'changed' : 'added'}, but has been deleted since.`;
+  if (outcome === 'unchanged') return t('recordHasBeenDeleted');
+  return t(outcome === 'changed' ? 'changedThenDeleted' : 'addedThenDeleted');
 }
 
 /** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
@@ -140,8 +141,9 @@ export async function afterSave(
     : button === 'another'
       ? links.from(list, links.action(name, 'add'))
       : links.back(name, list);
-  const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
+  const record = label === null ? t('someRecord') : t('quoted', { text: shortened(label, 80) });
   const isLast = button === 'next' && !next;
-  const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}${isLast ? ' There is no next record.' : ''}`;
+  const done = t(OUTCOME_TEXTS[outcome], { title, record });
+  const text = isLast ? t('noNextRecord', { done }) : done;
   return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
 }

@@ -1,5 +1,6 @@
 // The pages of the history: all changes of a record, and one change.
 import { notFound } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { SHOWN_SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
@@ -20,6 +21,7 @@ import {
   type HistoryChange,
 } from './history-entry.ts';
 import { html, type Html, nextTurn } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 
@@ -44,7 +46,7 @@ function addAgain(resource: AdminView, { before, action }: HistoryChange): Html 
     .map(({ key }) => key);
   const all = empty.length > 0 ? [...values, { name: NO_VALUES, value: empty.join(' ') }] : values;
   const link = links.action(resource.name, 'add', new LinkParameters(all));
-  return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;
+  return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">${t('addAgain')}</a>`;
 }
 
 function pager({ query, hasNext }: LabeledRecordPage, path: string): Html | false {
@@ -52,11 +54,11 @@ function pager({ query, hasNext }: LabeledRecordPage, path: string): Html | fals
   const linkTo = (number: bigint): string => `${path}?page=${number}`;
   return (
     (page > 1n || hasNext) &&
-    html`<nav class="pager" aria-label="Pages">
+    html`<nav class="pager" aria-label="${t('pages')}">
       <ul>
-        ${page > 1n && html`<li><a href="${linkTo(page - 1n)}" rel="prev">Newer</a></li>`}
-        <li aria-current="page">Page ${page}</li>
-        ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">Older</a></li>`}
+        ${page > 1n && html`<li><a href="${linkTo(page - 1n)}" rel="prev">${t('newer')}</a></li>`}
+        <li aria-current="page">${t('pageNumber', { page: String(page) })}</li>
+        ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">${t('older')}</a></li>`}
       </ul>
     </nav>`
   );
@@ -68,7 +70,7 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
   const { name } = resource;
   const isOfSystem = SHOWN_SYSTEM_TABLES.some(({ model }) => model === name);
   const key = isOfSystem ? undefined : parseId(resource, context.id);
-  if (key === undefined) throw notFound('There is no such record.');
+  if (key === undefined) throw notFound(messageOf('noRecord'));
   const id = keyText(key, resource.model.primaryKey);
   const page = LinkParameters.parse(context.request.query).get('page') ?? '1';
   const query = new LinkParameters([
@@ -86,13 +88,11 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
     context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
-  if (!record && changes.length === 0 && list.query.page === 1n) throw notFound('There is no such record.');
+  if (!record && changes.length === 0 && list.query.page === 1n) throw notFound(messageOf('noRecord'));
   const [newest] = changes;
   const former = newest?.action === 'delete' ? formerLabel(resource, newest.before) : undefined;
   const label = record?.label ?? former ?? `#${id}`;
-  const none = resource.recorded
-    ? 'No recorded changes on this page.'
-    : 'Changes to these records are not recorded.';
+  const none = t(resource.recorded ? 'noChangesOnPage' : 'changesNotRecorded');
   const sections: Html[] = [];
   let length = 0;
   for (const change of changes) {
@@ -102,12 +102,12 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
     sections.push(section);
     await nextTurn();
   }
-  const body = html`${!record && html`<p class="lead">This record no longer exists.</p>`}
+  const body = html`${!record && html`<p class="lead">${t('thisRecordIsGone')}</p>`}
   ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
   ${pager(list, links.part(name, id, 'history'))}`;
   return pageReply(context, {
-    title: `History of ${label}`,
-    crumbs: [listCrumb(resource), record ? recordCrumb(resource, record) : label, 'History'],
+    title: t('historyOf', { label }),
+    crumbs: [listCrumb(resource), record ? recordCrumb(resource, record) : label, t('history')],
     kind: 'history',
     actions:
       !record &&
@@ -130,8 +130,8 @@ export async function showChange(context: RecordContext): Promise<Reply> {
     resource &&
     parseId(resource, record) !== undefined &&
     html`<p class="also">
-      ${label !== undefined && html`<a href="${links.record(resource.name, record)}">The record</a>, `}
-      <a href="${links.part(resource.name, record, 'history')}">its full history</a>
+      ${label !== undefined && html`<a href="${links.record(resource.name, record)}">${t('theRecord')}</a>, `}
+      <a href="${links.part(resource.name, record, 'history')}">${t('itsFullHistory')}</a>
     </p>`
   }`;
   return pageReply(context, {

@@ -18,16 +18,16 @@ import {
 } from './history-entry.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { phrase, t, type PlainCode } from '../web/language.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { timeZone } from '../web/time-zone.ts';
 import {
-  ACTION_LABELS,
-  EMPTY_TEXT,
-  NOTHING,
-  SOURCE_LABELS,
+  actionLabels,
+  emptyText,
+  nothing,
+  sourceLabels,
   actionLabel,
   capitalized,
-  grouped,
   moment,
   shownColumn,
   shownValue,
@@ -37,10 +37,10 @@ import {
 /** Maximum characters of a text that are shown. */
 const MAX_SHOWN = 2000;
 
-const SOURCE_PHRASES: Readonly<Record<string, string>> = {
-  api: 'through the API',
-  admin: 'in the admin area',
-  command: 'from the command line',
+const SOURCE_PHRASES: Readonly<Record<string, PlainCode>> = {
+  api: 'throughApi',
+  admin: 'inAdminArea',
+  command: 'fromCommandLine',
 };
 
 export const actionTitle = ({ action }: HistoryChange): string => capitalized(actionLabel(action));
@@ -50,8 +50,8 @@ function shownText(column: Column, text: string | null, size: string | null, cha
   if (text === null || (size === null && text.length <= MAX_SHOWN)) return shownValue(column, text);
   const whole = links.download(HISTORY.model, change.id);
   const beginning = text.slice(0, MAX_SHOWN).toWellFormed();
-  return html`${beginning} …
-    <a href="${whole}">truncated${size !== null && `: ${grouped(Number(size))} bytes in total`}</a>`;
+  const label = size === null ? t('truncated') : t('truncatedOf', { bytes: Number(size) });
+  return html`${beginning} … <a href="${whole}">${label}</a>`;
 }
 
 /** A value of a change. A foreign key shows the label of its record, while that exists. */
@@ -62,10 +62,10 @@ function valueCell(
   context: AdminContext,
   labels: RecordLabels,
 ): Content {
-  if (!fields.has(column.key)) return NOTHING;
+  if (!fields.has(column.key)) return nothing();
   const text = textOfColumn(fields, column);
   const target = column.references && context.resources.get(column.references.name);
-  if (text === '') return EMPTY_TEXT;
+  if (text === '') return emptyText();
   if (text === null || !column.references)
     return shownText(column, text, textOfField(fields, sizeKey(column)), change);
   const label = labels(target, text);
@@ -79,26 +79,25 @@ function valueTable(change: HistoryChange, context: AdminContext, labels: Record
   const { resource, action, before, after } = change;
   const columns = columnsOf(change);
   const isUpdate = action === 'update';
-  if (!resource)
-    return html`<p class="hint">The admin area does not show the records of ${change.model}.</p>`;
+  if (!resource) return html`<p class="hint">${t('modelNotShown', { model: change.model })}</p>`;
   if (columns.length === 0)
-    return html`<p class="hint">No visible column ${isUpdate ? 'was changed' : 'has a value'}.</p>`;
+    return html`<p class="hint">${t(isUpdate ? 'noColumnChanged' : 'noColumnHasValue')}</p>`;
   const heads = (
     [
-      ['Before', before, 'del'],
-      ['After', after, 'ins'],
+      [t('before'), before, 'del'],
+      [t('after'), after, 'ins'],
     ] as const
   ).filter(([, , kind]) => isUpdate || (action === 'delete') === (kind === 'del'));
   const cell = (column: Column, [head, fields, kind]: (typeof heads)[number]): Html => {
     const value = valueCell(column, fields, change, context, labels);
     const marked = !isUpdate ? value : kind === 'del' ? html`<del>${value}</del>` : html`<ins>${value}</ins>`;
-    return html`<td data-label="${isUpdate ? head : 'Value'}" class="value">${marked}</td>`;
+    return html`<td data-label="${isUpdate ? head : t('value')}" class="value">${marked}</td>`;
   };
   return html`<table class="records changes">
     <thead>
       <tr>
-        <th scope="col">Column</th>
-        ${heads.map(([head]) => html`<th scope="col">${isUpdate ? head : 'Value'}</th>`)}
+        <th scope="col">${t('column')}</th>
+        ${heads.map(([head]) => html`<th scope="col">${isUpdate ? head : t('value')}</th>`)}
       </tr>
     </thead>
     <tbody>
@@ -108,7 +107,7 @@ function valueTable(change: HistoryChange, context: AdminContext, labels: Record
             <th scope="row">${column.title}</th>
             ${
               column.isPassword
-                ? html`<td colspan="${heads.length}">changed</td>`
+                ? html`<td colspan="${heads.length}">${t('changed')}</td>`
                 : heads.map((head) => cell(column, head))
             }
           </tr>`,
@@ -123,7 +122,7 @@ export function author(
   { resources, settings }: AdminContext,
   labels: RecordLabels,
 ): Content {
-  if (!user) return 'System';
+  if (!user) return t('system');
   const users = resources.get(settings.userModel);
   return users && labels(users, user.key) !== undefined
     ? html`<a href="${links.record(users.name, user.key)}">${user.name}</a>`
@@ -132,9 +131,15 @@ export function author(
 
 /** What was done, by whom, through what and when, in one line. */
 export function summary(change: HistoryChange, context: AdminContext, labels: RecordLabels): Html {
-  const by = change.user ? html` by ${author(change, context, labels)}` : '';
-  return html`${actionTitle(change)}${by} ${SOURCE_PHRASES[change.source] ?? change.source},
-  ${moment(change.at)}${timeZone() === 'UTC' && ' UTC'}`;
+  const source = SOURCE_PHRASES[change.source];
+  const facts = {
+    action: actionTitle(change),
+    source: source === undefined ? change.source : t(source),
+    time: html`${moment(change.at)}${timeZone() === 'UTC' && ' UTC'}`,
+  };
+  return change.user
+    ? phrase('changeBy', { ...facts, user: author(change, context, labels) })
+    : phrase('changeOfSystem', facts);
 }
 
 /** Why the database itself made a change. */
@@ -142,20 +147,23 @@ function causeText({ cause }: HistoryChange, { resources }: AdminContext): Html 
   if (!cause) return false;
   const { model, record } = cause;
   const resource = resources.get(model);
-  const name = record === '' ? 'another record' : `${resource?.title ?? model} #${record}`;
+  const name = record === '' ? t('anotherRecord') : `${resource?.title ?? model} #${record}`;
   const isLinked = resource && record !== '';
   const named = isLinked ? html`<a href="${links.part(model, record, 'history')}">${name}</a>` : name;
-  return html`<p class="hint">The database made this change because ${named} was deleted.</p>`;
+  return html`<p class="hint">${phrase('changeOfDatabase', { record: named })}</p>`;
 }
 
 /** What an entry says of its request, and a link to the other changes of the operation. */
 export function requestLine({ batch, roles, address, request }: HistoryChange, history: string): Html {
-  const facts = { address, roles, request };
-  const texts = Object.entries(facts).flatMap(([name, text]) => (text === null ? [] : [`${name} ${text}`]));
+  const texts = [
+    address !== null && t('fromAddress', { address }),
+    roles !== null && t('withRoles', { roles }),
+    request !== null && t('inRequest', { request }),
+  ].filter((text) => text !== false);
   const all = links.list(history, new LinkParameters([{ name: 'batch', value: batch ?? '' }]));
   return html`<p class="hint">
     ${capitalized(texts.join(', '))}${texts.length > 0 && '.'}
-    ${batch !== null && html`<a href="${all}">All changes of this operation</a>`}
+    ${batch !== null && html`<a href="${all}">${t('allChangesOfOperation')}</a>`}
   </p>`;
 }
 
@@ -171,7 +179,8 @@ export const mayUndo = ({ resource, action, batch }: HistoryChange): boolean =>
   (batch !== null || action === 'delete') && resource?.may.has(REVERSE[action] ?? 'change') === true;
 
 export const undoButton = (change: HistoryChange, { history }: AdminContext): Html | false =>
-  mayUndo(change) && html`<a class="button" href="${links.part(history.name, change.id, 'undo')}">Undo</a>`;
+  mayUndo(change) &&
+  html`<a class="button" href="${links.part(history.name, change.id, 'undo')}">${t('undo')}</a>`;
 
 /** A link to the form of the record, filled in with the values of the change. */
 function putBackLink(change: HistoryChange, labels: RecordLabels): Html | false {
@@ -180,9 +189,9 @@ function putBackLink(change: HistoryChange, labels: RecordLabels): Html | false 
   if (labels(resource, record) === undefined) return false;
   const values = valuesToPutBack(change);
   if (!editableColumns(resource, false).some(({ key }) => values.has(key))) return false;
-  const which = action === 'update' && html` <span class="hint">those before the change</span>`;
+  const which = action === 'update' && html` <span class="hint">${t('thoseBeforeChange')}</span>`;
   return html`<p>
-    <a href="${links.record(resource.name, record)}?_entry=${id}">Put these values back</a>${which}
+    <a href="${links.record(resource.name, record)}?_entry=${id}">${t('putValuesBack')}</a>${which}
   </p>`;
 }
 
@@ -206,7 +215,7 @@ export function changeLine(change: HistoryChange, context: AdminContext, labels:
     change,
     context,
     labels,
-    html`<p class="hint">The values do not fit on this page. <a href="${link}">Show them</a></p>`,
+    html`<p class="hint">${t('valuesDoNotFit')} <a href="${link}">${t('showThem')}</a></p>`,
   );
 }
 
@@ -220,8 +229,8 @@ export function historyChoices(
 ): readonly Pick<LabeledRecord, 'id' | 'label'>[] | undefined {
   const choices = (texts: Readonly<Record<string, string>>) =>
     Object.entries(texts).map(([id, label]) => ({ id, label }));
-  if (name === SOURCE_COLUMN) return choices(SOURCE_LABELS);
-  if (name === 'action') return choices(ACTION_LABELS);
+  if (name === SOURCE_COLUMN) return choices(sourceLabels());
+  if (name === 'action') return choices(actionLabels());
   if (name !== 'model') return undefined;
   return [...resources.values()]
     .filter((resource) => resource !== history)
@@ -235,7 +244,9 @@ function actionText(change: HistoryChange): string {
   const titles = columnsOf(change).map(({ title }) => title);
   const more = titles.length - MAX_NAMED_COLUMNS;
   const named = titles.slice(0, MAX_NAMED_COLUMNS).join(', ');
-  return [done, more > 0 ? `${named} and ${more} more` : named].filter((part) => part !== '').join(': ');
+  return [done, more > 0 ? t('namedAndMore', { named, more }) : named]
+    .filter((part) => part !== '')
+    .join(': ');
 }
 
 /**
@@ -255,7 +266,7 @@ export async function historyCells(
     if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return change.resource?.title ?? change.model;
     return column.name === 'record'
-      ? changedRecord(change, labels, nameOf) || NOTHING
+      ? changedRecord(change, labels, nameOf) || nothing()
       : shownColumn(entry, column);
   };
 }

@@ -2,8 +2,9 @@
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { NOTHING, actionLabel, counted, moment, shortened, sourceLabel } from '../web/display-text.ts';
+import { nothing, actionLabel, moment, shortened, sourceLabel } from '../web/display-text.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { phrase, t } from '../web/language.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { table, type RecordLink } from '../web/widgets.ts';
 import { loadOptional } from '../fields/optional-part.ts';
@@ -70,8 +71,9 @@ async function othersOf(context: AdminContext, { batch }: HistoryChange): Promis
   const counting = browsing.count(history, { query: ofBatch.toString(), search: '' });
   const found = await loadOptional(context, 'the count of an operation', counting);
   if (found?.count === 1) return false;
-  const others = found?.precision === 'exact' ? counted(found.count - 1, 'more change') : 'more changes';
-  return html` and <a href="${links.list(history.name, ofBatch)}">${others}</a>`;
+  const others =
+    found?.precision === 'exact' ? t('moreChanges', { count: found.count - 1 }) : t('someMoreChanges');
+  return html`<a href="${links.list(history.name, ofBatch)}">${others}</a>`;
 }
 
 /** Labels that cannot be read in time are left out. */
@@ -87,28 +89,30 @@ async function changeTable(context: AdminContext, changes: readonly HistoryChang
   const nameOf = formerNames(changes);
   const rows = changes.map(async (change): Promise<Content[]> => {
     const record = changedRecord(change, labels, nameOf, 60);
+    const facts = { action: actionLabel(change.action), title: change.resource?.title ?? change.model };
+    const what = record === '' ? phrase('changeIn', facts) : phrase('changeOfRecord', { ...facts, record });
+    const others = await othersOf(context, change);
     return [
       html`<a href="${links.record(history.name, change.id)}">${moment(change.at)}</a>`,
-      change.user?.name ?? NOTHING,
+      change.user?.name ?? nothing(),
       sourceLabel(change.source),
-      html`${actionLabel(change.action)} ${record !== '' && html`${record} `}in
-      ${change.resource?.title ?? change.model}${await othersOf(context, change)}`,
+      others ? phrase('changeAndOthers', { change: what, others }) : what,
     ];
   });
-  return html`${table(['When', 'Who', 'Where', 'What'], await Promise.all(rows), { labelledBy: 'latest' })}
-    <p><a href="${links.list(history.name)}">All changes</a></p>`;
+  return html`${table([t('when'), t('who'), t('where'), t('what')], await Promise.all(rows), { labelledBy: 'latest' })}
+    <p><a href="${links.list(history.name)}">${t('allChanges')}</a></p>`;
 }
 
 /** The section with the latest changes. */
 export async function showLatest(context: AdminContext): Promise<Html> {
   const changes = await latestOperations(context);
   const body = !changes
-    ? html`<p class="nothing">The history cannot be read at the moment. See the log for details.</p>`
+    ? html`<p class="nothing">${t('historyNotRead')}</p>`
     : changes.length === 0
-      ? html`<p class="empty">No changes yet. Changes made here and through the API appear here.</p>`
+      ? html`<p class="empty">${t('noChangesYet')}</p>`
       : await changeTable(context, changes);
   return html`<section class="latest" aria-labelledby="latest">
-    <h2 id="latest">Latest changes</h2>
+    <h2 id="latest">${t('latestChanges')}</h2>
     ${body}
   </section>`;
 }

@@ -2,7 +2,7 @@
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
-import { counted, grouped } from '../web/display-text.ts';
+import { t } from '../web/language.ts';
 import { PIECE } from '../web/html.ts';
 
 /** Maximum size of a CSV file (bytes). The preview form holds it in Base64, which takes a third more. */
@@ -44,7 +44,6 @@ const WINDOWS_1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•�
 /** These bytes, and NUL, which binary files have. */
 const NOT_WINDOWS_1252 = /[\0\x81\x8d\x8f\x90\x9d]/;
 const NO_ROW: CsvRow = { line: 0, cells: [] };
-const NOT_A_TEXT = 'The file is not text in UTF-8, UTF-16 or Windows-1252. Save it as CSV in UTF-8.';
 
 /** Whether most of the characters beyond ASCII are valid UTF-8. They seldom are by chance. */
 function isMostlyUtf8(bytes: Buffer): boolean {
@@ -94,23 +93,22 @@ export async function readImportFile(
   isTitle: (cell: string) => boolean,
   yieldIfDue: YieldIfDue,
 ): Promise<ImportFile | { readonly fault: string }> {
-  if (bytes.length === 0) return { fault: 'Choose a file or paste its text.' };
+  if (bytes.length === 0) return { fault: t('chooseFile') };
   if (bytes.length > MAX_FILE_BYTES)
     return {
-      fault: `The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes.length)}).`,
+      fault: t('fileTooLarge', { max: MAX_FILE_BYTES, got: bytes.length }),
     };
   const decoded = await decodeFile(bytes, yieldIfDue);
-  if (!decoded) return { fault: NOT_A_TEXT };
+  if (!decoded) return { fault: t('notAText') };
   const { text, encoding } = decoded;
   const { separator, isDeclared } = findSeparator(text);
   // The declaration, the first line, and one row more than the limit to notice that there are too many.
   const limits = { rows: MAX_ROWS + 3, cells: MAX_CELLS };
   const parsed = await parseCsvInTurns(text, limits, yieldIfDue, separator);
-  if (parsed === 'tooManyCells')
-    return { fault: `The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.` };
+  if (parsed === 'tooManyCells') return { fault: t('tooManyCells', { max: MAX_CELLS }) };
   if ('faultyLine' in parsed)
     return {
-      fault: `Line ${parsed.faultyLine}: a quoted cell is not closed, or a quote inside a cell is not doubled.`,
+      fault: t('faultyQuotes', { line: String(parsed.faultyLine) }),
     };
   const lines = isDeclared ? parsed.slice(1) : parsed;
   const countTitles = ({ cells }: CsvRow): number =>
@@ -118,25 +116,22 @@ export async function readImportFile(
   const [header] = lines
     .slice(0, countTitles(lines[0] ?? NO_ROW) > 0 ? 1 : MAX_HEADINGS)
     .toSorted((one, other) => countTitles(other) - countTitles(one));
-  if (!header) return { fault: 'The file is empty.' };
+  if (!header) return { fault: t('fileIsEmpty') };
   const titles = trimmed(header.cells, 0).map((cell) => cell?.trim() ?? '');
   // UTF-16 without a byte order mark.
-  if (titles.some((title) => title.includes('\0'))) return { fault: NOT_A_TEXT };
+  if (titles.some((title) => title.includes('\0'))) return { fault: t('notAText') };
   const width = titles.length;
   if (width > MAX_COLUMNS)
     return {
-      fault: `The first line must have at most ${grouped(MAX_COLUMNS)} columns (got ${grouped(width)}).`,
+      fault: t('tooManyColumns', { max: MAX_COLUMNS, got: width }),
     };
   const rows = lines.slice(lines.indexOf(header) + 1);
-  if (rows.length === 0) return { fault: 'The file has column names, but no rows.' };
-  if (rows.length > MAX_ROWS)
-    return { fault: `The file must have at most ${grouped(MAX_ROWS)} rows. Split it into several files.` };
+  if (rows.length === 0) return { fault: t('fileHasNoRows') };
+  if (rows.length > MAX_ROWS) return { fault: t('tooManyRows', { max: MAX_ROWS }) };
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
     const cells = trimmed(all, width);
     const isFaulty = cells.length !== width;
-    const fault = isFaulty
-      ? `the row has ${counted(cells.length, 'cell')}, but the line with the titles has ${width}`
-      : undefined;
+    const fault = isFaulty ? t('otherCellCount', { count: cells.length, width: String(width) }) : undefined;
     return { line, cells, fault };
   };
   return { titles, titleLine: header.line, rows: rows.map(fileRow), separator, encoding };

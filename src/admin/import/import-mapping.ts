@@ -8,6 +8,7 @@ import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { isNumeric } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
+import { t } from '../web/language.ts';
 import type { ImportFile } from './import-file.ts';
 import { LONGEST_VALUE, provenFormat, type Format, type MappedColumn } from './import-formats.ts';
 
@@ -72,7 +73,7 @@ export function columnFinder(resource: AdminView): (name: string) => Column | un
   };
 }
 
-const RELATED = [['plain', 'keys'], ['label', 'labels']] as const; // prettier-ignore
+const related = () => [['plain', t('keys')], ['label', t('labels')]] as const; // prettier-ignore
 const NUMBERS = [['plain', '1234.56'], ['point', '1,234.56'], ['comma', '1.234,56']] as const; // prettier-ignore
 const DATES = [['plain', '2026-12-31'], ['dayFirst', '31.12.2026'], ['monthFirst', '12/31/2026']] as const; // prettier-ignore
 
@@ -81,7 +82,7 @@ export function formatsOf(
   column: Column,
   context: ResourceContext,
 ): readonly (readonly [format: Format, text: string])[] {
-  if (column.references) return relatedOf(column, context) ? RELATED : [];
+  if (column.references) return relatedOf(column, context) ? related() : [];
   if (isNumeric(column) && column !== context.resource.model.primaryKey) return NUMBERS;
   return isDate(column) ? DATES : [];
 }
@@ -119,7 +120,7 @@ export async function mapColumns(
   for (const [index, title] of titles.entries()) {
     const column = find(get(`_column.${index}`) ?? title);
     if (!column) continue;
-    if (found.has(column)) notes.set(index, `Another column is ${column.title} already.`);
+    if (found.has(column)) notes.set(index, t('columnTwice', { title: column.title }));
     else {
       const formats = formatsOf(column, context);
       const [sent] = formats.find(([format]) => format === get(`_format.${column.key}`)) ?? [];
@@ -133,7 +134,7 @@ export async function mapColumns(
   const hasComma = [...found.values()].some(({ proven }) => proven === 'comma');
   const mapped = [...found].map(([column, { index, proven }]): MappedColumn => {
     const isLikeOthers = hasComma && isNumeric(column);
-    if (!proven && !isLikeOthers) notes.set(index, 'Ambiguous: choose how it is written.');
+    if (!proven && !isLikeOthers) notes.set(index, t('ambiguous'));
     return { column, index, format: proven ?? (isLikeOthers ? 'comma' : 'plain') };
   });
   const columns = [...found.keys()];

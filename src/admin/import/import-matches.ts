@@ -19,6 +19,8 @@ import {
 import { parseId } from '../../resources/records/read-record.ts';
 import { LARGE_RECORD } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import { messageOf } from '../../messages.ts';
+import { t } from '../web/language.ts';
 import { isSettable, type Mapping } from './import-mapping.ts';
 import { WHOLE_ROW, type ImportRow } from './import-values.ts';
 
@@ -170,8 +172,8 @@ export async function* matchRows(
     const value = `${record ? 'record' : 'new'} ${record || isByKey ? id : text}`;
     const line = lines.get(value);
     lines.set(value, line ?? row.line);
-    const missing = record || isOwn ? undefined : 'there is no such record';
-    const fault = line === undefined ? missing : `is already in line ${line}`;
+    const missing = record || isOwn ? undefined : messageOf('noSuchRecord');
+    const fault = line === undefined ? missing : t('alreadyInLine', { line: String(line) });
     return { row, id, record, errors: fault === undefined ? undefined : errorOf(by.key, fault) };
   }
 

@@ -14,12 +14,12 @@ import {
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
-import { counted, grouped } from '../web/display-text.ts';
+import { phrase, t } from '../web/language.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply, SAFE_HEADERS } from '../web/layout.ts';
 import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
-import { controlAttributes, errorSummary, labeledField, PASSWORD_LABELS } from '../web/widgets.ts';
+import { controlAttributes, errorSummary, labeledField } from '../web/widgets.ts';
 import { MAX_FILE_BYTES, MAX_ROWS, readImportFile, type ImportFile } from './import-file.ts';
 import { columnFinder, importable, isSettable, mapColumns, type Mapping } from './import-mapping.ts';
 import { faultyRowsFile, mappingFields, rowTables, summaryOf } from './import-preview.ts';
@@ -48,26 +48,27 @@ function sourceFields({ resource }: ResourceContext, source: Source | undefined,
   const columns = importable(resource).map(({ title }) => title);
   const fileParts = {
     hint: isPreview
-      ? 'Choose another one, such as a corrected one, to replace the file of this preview.'
-      : `With names or titles of columns in the first line, like an export: ${columns.join(', ')}. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252. At most ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.`,
+      ? t('chooseOtherFile')
+      : t('fileHint', {
+          columns: columns.join(', '),
+          rows: MAX_ROWS,
+          size: MAX_FILE_BYTES / 1_048_576,
+        }),
   };
   const accept = '.csv,.tsv,.txt,text/csv,text/tab-separated-values';
   const file = { type: 'file', ...controlAttributes('file', '_file', fileParts), accept, ...state };
   const textParts = {
-    hint: html`Used if no file is chosen. An empty cell means no value, and <code>""</code> an empty text.`,
+    hint: phrase('pasteHint', { quotes: html`<code>""</code>` }),
   };
   const area = { ...controlAttributes('text', '_text', textParts), rows: 8, spellcheck: 'false', ...state };
-  const tooLong = html`<p class="hint">
-    Your text has ${grouped(pasted.length)} characters, which is too long to show here. Paste it again, or
-    upload it as a file.
-  </p>`;
-  const textField = labeledField('text', 'Or paste the text', html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts); // prettier-ignore
+  const tooLong = html`<p class="hint">${t('pastedTooLong', { count: pasted.length })}</p>`;
+  const textField = labeledField('text', t('orPasteText'), html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts); // prettier-ignore
   // Base64, because browsers normalize the line breaks of form fields, which would change cells.
   const csv =
     isPreview &&
     repeated === '' &&
     html`<input type="hidden" name="_csv" value="${bytes.toString('base64')}" />`;
-  return html`${csv} ${labeledField('file', 'CSV file', html`<input${attributes(file)} />`, fileParts)}
+  return html`${csv} ${labeledField('file', t('csvFile'), html`<input${attributes(file)} />`, fileParts)}
   ${(!isPreview || repeated !== '') && textField}`;
 }
 
@@ -85,7 +86,7 @@ const importForm = ({ resource: { name } }: ResourceContext, pasted = '') => ({
   address: links.action(name, 'import'),
   hasFile: true,
   isUnsaved: pasted !== '',
-  back: { text: 'Cancel', href: links.list(name) },
+  back: { text: t('cancel'), href: links.list(name) },
 });
 
 /** The upload page, with the fault of a file that was sent. */
@@ -101,18 +102,18 @@ function uploadPage(
   const { resource } = context;
   const isFaulty = fault !== undefined;
   const summary = html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
-    <h2>The file cannot be imported</h2>
+    <h2>${t('fileNotImported')}</h2>
     <p>${fault}</p>
   </div>`;
   const form = {
     ...importForm(context, source?.pasted),
     fields: html`${sourceFields(context, source, isFaulty)}
-      <p class="hint">The next page shows a preview. Nothing changes until you confirm it there.</p>`,
-    button: 'Preview',
+      <p class="hint">${t('previewFollows')}</p>`,
+    button: t('preview'),
   };
   const page = {
-    title: `Import: ${resource.title}`,
-    crumbs: [listCrumb(resource), 'Import'],
+    title: t('importOf', { title: resource.title }),
+    crumbs: [listCrumb(resource), t('import')],
     kind: 'form',
     status: isFaulty ? status : 200,
     body: html`${isFaulty && summary} ${actionForm(context, form)}`,
@@ -121,17 +122,13 @@ function uploadPage(
 }
 
 function assertImportable({ may }: AdminView): void {
-  if (!may.has('add') && !may.has('change')) throw notFound('There is no such page.');
+  if (!may.has('add') && !may.has('change')) throw notFound(t('noPage'));
 }
 
 /** `add 3 and change 2 records` */
-function changesText(counts: ImportOutcome['counts']): string {
-  const parts = [
-    counts.new > 0 && `add ${grouped(counts.new)}`,
-    counts.changed > 0 && `change ${grouped(counts.changed)}`,
-  ];
-  const last = counts.changed > 0 ? counts.changed : counts.new;
-  return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
+function changesText({ new: added, changed }: ImportOutcome['counts']): string {
+  if (changed === 0) return t('addCount', { count: added });
+  return added === 0 ? t('changeCount', { count: changed }) : t('addAndChange', { added, count: changed });
 }
 
 /** What the page about a file shows. */
@@ -162,37 +159,37 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
     fields: html`${
       hasChanges &&
       html`<input type="hidden" name="_digest" value="${outcome?.digest}" />${submitOnceField()}
-        <button class="hidden" tabindex="-1" aria-hidden="true">Import</button>`
+        <button class="hidden" tabindex="-1" aria-hidden="true">${t('import')}</button>`
     }
     ${mappingFields(context, file, mapping)} ${sourceFields(context, source)}
-    ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">Preview again</button></p>`}
+    ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">${t('previewAgain')}</button></p>`}
     ${tables?.faulty}
-    ${counts.faulty > 0 && html`<p><button class="secondary" name="_do" value="faulty">Download the faulty rows with reasons</button></p>`}
+    ${counts.faulty > 0 && html`<p><button class="secondary" name="_do" value="faulty">${t('downloadFaulty')}</button></p>`}
     ${tables?.changed} ${tables?.new}`,
     button: hasChanges
-      ? `${counts.faulty > 0 ? 'Import the valid rows' : 'Import'}: ${changesText(counts)}`
-      : 'Preview again',
+      ? t(counts.faulty > 0 ? 'importValidRows' : 'importChanges', { changes: changesText(counts) })
+      : t('previewAgain'),
   };
-  const body = html`${!outcome && alert('The file has no column that an import can set. Assign one below.')}
-  ${isOutdated && alert('The records, or how the file is read, have changed since the preview. Nothing was imported. Check the new preview below.')}
+  const body = html`${!outcome && alert(t('noColumnToImport'))} ${isOutdated && alert(t('previewOutdated'))}
   ${
     counts.faulty > 0 &&
     alert(
-      html`Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors.
-        ${hasChanges ? 'Import the valid rows, or correct the others' : 'Correct them'} and
-        <a href="#file">upload the file again</a>.`,
+      phrase(hasChanges ? 'faultyRowsOrImport' : 'faultyRows', {
+        count: counts.faulty,
+        upload: html`<a href="#file">${t('uploadAgain')}</a>`,
+      }),
     )
   }
-  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(outcome, file)}
-  ${
-    outcome &&
-    counts.unchanged === file.rows.length &&
-    html`<p class="empty">No changes to import: the records already match the file.</p>`
-  }
+  ${refusal && errorSummary(refusal.errors)} ${summaryOf(outcome, file)}
+  ${outcome && counts.unchanged === file.rows.length && html`<p class="empty">${t('nothingToImport')}</p>`}
   ${actionForm(context, form, refusal?.errors, needs)}`;
   const shown = {
-    title: `Import preview: ${resource.title}`,
-    crumbs: [listCrumb(resource), { text: 'Import', href: links.action(resource.name, 'import') }, 'Preview'],
+    title: t('importPreviewOf', { title: resource.title }),
+    crumbs: [
+      listCrumb(resource),
+      { text: t('import'), href: links.action(resource.name, 'import') },
+      t('preview'),
+    ],
     kind: 'form',
     status: outcome ? (refusal?.status ?? (isOutdated ? 409 : 200)) : 400,
     body,
@@ -203,11 +200,12 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
 /** `2 records added, 1 changed.` */
 function doneText({ new: added, changed, faulty }: ImportOutcome['counts']): string {
   const parts = [
-    added > 0 && `${counted(added, 'record')} added`,
-    changed > 0 && (added > 0 ? `${grouped(changed)} changed` : `${counted(changed, 'record')} changed`),
-    faulty > 0 && `${counted(faulty, 'row')} with errors left out`,
+    added > 0 && t('recordsAdded', { count: added }),
+    changed > 0 &&
+      (added > 0 ? t('othersChanged', { count: changed }) : t('recordsChanged', { count: changed })),
+    faulty > 0 && t('rowsLeftOut', { count: faulty }),
   ].filter((part) => part !== false);
-  return `${parts.length > 0 ? parts.join(', ') : 'No changes: the records already match the file'}.`;
+  return parts.length > 0 ? `${parts.join(', ')}.` : t('nothingImported');
 }
 
 /**
@@ -217,7 +215,8 @@ function doneText({ new: added, changed, faulty }: ImportOutcome['counts']): str
 export function showImport(context: ResourceContext, problem?: Problem): Reply {
   assertImportable(context.resource);
   // People know the file, not the request body that contains it.
-  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : problem?.message;
+  const fault =
+    problem instanceof BodyProblem ? t('theFile', { predicate: problem.predicate }) : problem?.message;
   return uploadPage(context, fault, problem);
 }
 
@@ -250,8 +249,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const submission = digest === undefined ? undefined : await submissionDigest(form);
   const outcome = await runImportFile(context, file, mapping, isWanted, submission);
   const list = links.list(resource.name);
-  if (outcome === 'alreadyDone')
-    return redirectDone(context, list, 'The file was submitted twice and imported once.');
+  if (outcome === 'alreadyDone') return redirectDone(context, list, t('importedOnce'));
   if (isWanted(outcome)) return redirectDone(context, list, doneText(outcome.counts));
   if (button === 'faulty') {
     const headers = {
@@ -261,7 +259,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     };
     return { status: 200, headers, body: await faultyRowsFile(file, outcome, yieldIfDue) };
   }
-  const hint = 'Needed to change what users may do, or their names.';
+  const hint = t('neededForUsers');
   const needs = { password: mustConfirm(outcome) && hint, code };
   const isOutdated = digest !== undefined && !refusal;
   return filePage(context, { source, file, mapping, outcome, isOutdated, needs, refusal });

@@ -12,7 +12,8 @@ import { formatsOf, importable, matchColumns, titlesDigest, type Mapping } from 
 import type { RowKind } from './import-rows.ts';
 import { SHOWN_LENGTH, type CondensedOutcome, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
-import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
+import { emptyText, grouped, nothing, shortened, shownValue } from '../web/display-text.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { controlAttributes, labeledField, table } from '../web/widgets.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
@@ -40,10 +41,10 @@ async function referenceLabels(
   return (column, value) => labelOf(targetOf(column), value);
 }
 
-const TITLES: Readonly<Record<Exclude<RowKind, 'unchanged'>, string>> = {
-  faulty: 'Rows with errors',
-  changed: 'Changed records',
-  new: 'New records',
+const TITLES: Readonly<Record<Exclude<RowKind, 'unchanged'>, PlainCode>> = {
+  faulty: 'rowsWithErrors',
+  changed: 'changedRecords',
+  new: 'newRecords',
 };
 
 /** Whether two different values look the same: they differ in whitespace, or after the part shown. */
@@ -63,7 +64,7 @@ function shownReference(column: Column, value: string, labelOf: LabelOf, other: 
 
 /** A value of the file or of a record. An empty string looks different from no value. */
 function shown(column: Column, value: string | null, labelOf: LabelOf, other: string | null = null): Content {
-  if (value === '') return EMPTY_TEXT;
+  if (value === '') return emptyText();
   if (column.references && value !== null) return shownReference(column, value, labelOf, other);
   return shownValue(column, value, SHOWN_LENGTH);
 }
@@ -76,10 +77,11 @@ const changeList = ({ kind, changes }: CondensedOutcome, { mapping, labelOf }: P
           mapping.columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`
         );
       return html`<li>
-        ${column.title}: <span class="hidden">was</span> <del>${shown(column, before, labelOf, after)}</del>
-        <span aria-hidden="true">→</span> <span class="hidden">becomes</span>
+        ${column.title}: <span class="hidden">${t('was')}</span>
+        <del>${shown(column, before, labelOf, after)}</del> <span aria-hidden="true">→</span>
+        <span class="hidden">${t('becomes')}</span>
         <ins>${shown(column, after, labelOf, before)}</ins>
-        ${looksSame(before, after) && html`<span class="hint">differs in whitespace, or after the part shown</span>`}
+        ${looksSame(before, after) && html`<span class="hint">${t('differsUnseen')}</span>`}
       </li>`;
     })}
   </ul>`;
@@ -90,7 +92,7 @@ const errorList = ({ faults }: CondensedOutcome): Html =>
   </ul>`;
 
 function recordCell({ kind, id }: CondensedOutcome, { name }: AdminView): Content {
-  if (id === undefined) return kind === 'new' ? 'new' : NOTHING;
+  if (id === undefined) return kind === 'new' ? t('newRecord') : nothing();
   const label = `#${shortened(id, SHOWN_LENGTH)}`;
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;
 }
@@ -100,7 +102,7 @@ async function rowTable(kind: keyof typeof TITLES, preview: Preview): Promise<Ht
   const { outcome, resource } = preview;
   const count = outcome.counts[kind];
   const rows = outcome.shown[kind];
-  const titles = ['Line', 'Record', kind === 'faulty' ? 'Errors' : 'Values'];
+  const titles = [t('line'), t('record'), t(kind === 'faulty' ? 'errors' : 'values')];
   const cells: Content[][] = [];
   for (const row of rows) {
     const details = kind === 'faulty' ? errorList(row) : changeList(row, preview);
@@ -110,9 +112,9 @@ async function rowTable(kind: keyof typeof TITLES, preview: Preview): Promise<Ht
   return (
     count > 0 &&
     html`<section>
-      <h2>${TITLES[kind]} (${grouped(count)})</h2>
+      <h2>${t(TITLES[kind])} (${grouped(count)})</h2>
       ${table(titles, cells, { className: 'records import', rowClass: kind, numeric: [true] })}
-      ${rows.length < count && html`<p class="hint">Showing the first ${grouped(rows.length)} of ${grouped(count)}.</p>`}
+      ${rows.length < count && html`<p class="hint">${t('showingFirst', { shown: rows.length, count })}</p>`}
     </section>`
   );
 }
@@ -128,24 +130,27 @@ export async function rowTables(context: ResourceContext, outcome: ImportOutcome
   };
 }
 
-/** `3 new, 2 changed, 10 unchanged, 1 with errors` */
-const countsText = ({ counts }: ImportOutcome): string =>
-  `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} with errors`;
+/** `16 rows: 3 new, 2 changed, 10 unchanged, 1 with errors.` */
+function countsText(count: number, outcome: ImportOutcome | undefined): string {
+  if (!outcome) return t('rowsOfFile', { count });
+  const { new: added, ...others } = outcome.counts;
+  return t('rowsByKind', { count, added, ...others });
+}
 
-const SEPARATORS: Readonly<Record<Separator, string>> = {
+const SEPARATORS: Readonly<Record<Separator, PlainCode>> = {
   ',': 'commas',
   ';': 'semicolons',
   '\t': 'tabs',
-  '|': 'vertical bars',
+  '|': 'verticalBars',
 };
 
 /** The number of rows of each kind, and how the file was read. */
 export const summaryOf = (outcome: ImportOutcome | undefined, { rows, ...file }: ImportFile): Html =>
-  html`<p class="lead">${counted(rows.length, 'row')}${outcome && `: ${countsText(outcome)}`}.</p>
+  html`<p class="lead">${countsText(rows.length, outcome)}</p>
     <p class="hint">
-      Read as ${file.encoding}, separated by ${SEPARATORS[file.separator]}.
-      ${file.encoding === 'Windows-1252' && 'If letters are wrong, save the file in UTF-8.'}
-      ${file.titleLine > 2 && `The titles are in line ${grouped(file.titleLine)}.`}
+      ${t('readAs', { encoding: file.encoding, separator: t(SEPARATORS[file.separator]) })}
+      ${file.encoding === 'Windows-1252' && t('wrongLetters')}
+      ${file.titleLine > 2 && t('titlesInLine', { line: file.titleLine })}
     </p>`;
 
 /** More options than these make a page too large: then there are text fields that suggest the columns. */
@@ -169,27 +174,27 @@ export function mappingFields(
   const options = importable(resource).map(({ key, title }): Option => [key, title]);
   const isLarge = options.length * titles.length > MAX_OPTIONS;
   const cells = titles.map((title, index): Content[] => {
-    const name = shortened(title, 60) || `Column ${index + 1}`;
+    const name = shortened(title, 60) || t('columnNumber', { number: String(index + 1) });
     const one = mapped.find((candidate) => candidate.index === index);
     const { column, format = 'plain' } = one ?? {};
     const first = rows.find((row) => row.cells[index])?.cells[index];
     const note = notes.get(index);
-    const about = { name: `_column.${index}`, 'aria-label': `Import ${name} as` };
+    const about = { name: `_column.${index}`, 'aria-label': t('importNameAs', { name }) };
     const key = column?.key ?? '';
     const control = isLarge
       ? html`<input${attributes({ ...about, value: key, list: 'columns' })} />`
-      : select(about, [['', 'Leave out'], ...options], key);
+      : select(about, [['', t('leaveOut')], ...options], key);
     const formats = column ? formatsOf(column, context) : [];
-    const all: Option[] = note === undefined ? [...formats] : [['', 'choose …'], ...formats];
+    const all: Option[] = note === undefined ? [...formats] : [['', t('choose')], ...formats];
     const written = select(
-      { name: `_format.${key}`, 'aria-label': `Format of ${name}` },
+      { name: `_format.${key}`, 'aria-label': t('formatOf', { name }) },
       all,
       note === undefined ? format : '',
     );
     const hint = note !== undefined && html` <span class="hint">${note}</span>`;
     return [
       name,
-      first ? shortened(first, 40) : NOTHING,
+      first ? shortened(first, 40) : nothing(),
       control,
       html`${formats.length > 0 && written}${hint}`,
     ];
@@ -197,23 +202,20 @@ export function mappingFields(
   const keys = matchColumns(resource, columns);
   const parts = {
     hint: by
-      ? `A row with the ${by.title} of a record changes it. ${resource.may.has('add') ? 'Other rows add records.' : ''}`
-      : 'Each row adds a record.',
+      ? t(resource.may.has('add') ? 'rowChangesOrAdds' : 'rowChangesRecord', { column: by.title })
+      : t('eachRowAdds'),
   };
-  const matches = [...keys.map(({ key, title }): Option => [key, title]), ['', 'nothing'] as const];
+  const matches = [...keys.map(({ key, title }): Option => [key, title]), ['', t('matchByNothing')] as const];
   const match = select(controlAttributes('match', '_match', parts), matches, by?.key ?? '');
   // Without a choice there is no field: once a column is assigned that identifies records, rows match by it.
   const matching =
     keys.length > 0
-      ? labeledField('match', 'Match records by', match, parts)
-      : html`<p class="hint">
-          Each row adds a record. To change records, the file needs a column with their keys or other unique
-          values.
-        </p>`;
+      ? labeledField('match', t('matchBy'), match, parts)
+      : html`<p class="hint">${t('keyColumnNeeded')}</p>`;
   return html`<section>
-    <h2>Columns of the file</h2>
+    <h2>${t('columnsOfFile')}</h2>
     <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />
-    ${table(['In the file', 'First value', 'Import as', 'Written as'], cells, { className: 'records mapping' })}
+    ${table([t('inTheFile'), t('firstValue'), t('importAs'), t('writtenAs')], cells, { className: 'records mapping' })}
     ${isLarge && html`<datalist id="columns">${options.map(([key, title]) => html`<option value="${key}">${title}</option>`)}</datalist>`}
     ${matching}
   </section>`;
@@ -227,7 +229,7 @@ export async function faultyRowsFile(
 ): Promise<string> {
   const lineOf = (cells: readonly (string | null)[]): string =>
     `${cells.map((cell) => (cell === null ? '' : guardedCell(cell))).join(separator)}\r\n`;
-  let text = `\uFEFF${lineOf(['Import errors', ...titles.map((title) => title || null)])}`;
+  let text = `\uFEFF${lineOf([t('importErrors'), ...titles.map((title) => title || null)])}`;
   for (const { line, cells } of rows) {
     const reason = reasons.get(line);
     if (reason !== undefined) text += lineOf([reason, ...cells]);

@@ -13,7 +13,7 @@ import type { Operations } from '../../resources/records/operations.ts';
 import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
 import { FormField } from '../fields/form-field.ts';
 import { addLockOut } from '../session/password-confirmation.ts';
-import { grouped } from '../web/display-text.ts';
+import { t } from '../web/language.ts';
 import { isSettable, needsPassword, type Mapping } from './import-mapping.ts';
 import { parseRecord, type MatchedRow } from './import-matches.ts';
 import { WHOLE_ROW, type ImportRow } from './import-values.ts';
@@ -70,7 +70,7 @@ async function fieldsOfRow(
     else if (text !== stored && !mayBeLeftOut) {
       const typed = { text: text ?? '', isNull: text === null && nullable };
       const { length } = typed.text;
-      const long = `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(length)})`;
+      const long = t('tooLongForImport', { max: MAX_CELL_LENGTH, got: length });
       const isLong = length > MAX_CELL_LENGTH && maxLength === undefined;
       const field = isLong ? { fault: long } : await formField.json(typed);
       if ('fault' in field) addError(errors, key, field.fault);
@@ -136,8 +136,7 @@ export function createImporter(
     for (const part of keyFields(id, model.primaryKey)) {
       const { key } = part.column;
       const cell = fields.get(key);
-      if (cell && !(await isOfKey(cell, part)))
-        addError(errors, 'id', `must equal the value of ${key} in the row`);
+      if (cell && !(await isOfKey(cell, part))) addError(errors, 'id', t('mustEqualCell', { key }));
       else if (part.fault !== undefined) addError(errors, key, part.fault);
       else if (!cell || parseField(cell, part.column).fault === undefined) fields.set(key, part.field);
     }
@@ -170,7 +169,7 @@ export function createImporter(
     const { row, id, record } = matched;
     if (matched.errors) return faulty(matched, matched.errors);
     if (!record && cannotAdd && may.has('add'))
-      return faulty(matched, { [WHOLE_ROW]: ['new records cannot be imported: they need a password'] });
+      return faulty(matched, { [WHOLE_ROW]: [t('recordsNeedPassword')] });
     const errors: FieldErrors = {};
     const fields = await fieldsOfRow(formFields, row, record, errors);
     if (!record && id !== undefined) await addKey(fields, id, errors);
@@ -181,7 +180,7 @@ export function createImporter(
     }
     if (record && fields.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
     if (!may.has(record ? 'change' : 'add'))
-      return faulty(matched, { [WHOLE_ROW]: [`records cannot be ${record ? 'changed' : 'added'} here`] });
+      return faulty(matched, { [WHOLE_ROW]: [t(record ? 'cannotChangeHere' : 'cannotAddHere')] });
     try {
       return await write(matched, fields);
     } catch (error) {

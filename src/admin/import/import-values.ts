@@ -8,6 +8,7 @@ import { recordsByLabelStatement, type LabelMatch } from '../../query/labels/rec
 import { LONGEST_NAME } from '../../resources/records/look-up.ts';
 import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
+import { t } from '../web/language.ts';
 import type { FileRow, ImportFile } from './import-file.ts';
 import { valueOf, type MappedColumn } from './import-formats.ts';
 import type { Mapping } from './import-mapping.ts';
@@ -63,9 +64,7 @@ export async function readRows(
       const name = labelIn(cell);
       const match = named.get(name);
       if (name === '' || match?.isUnique) return match?.id ?? null;
-      faults[one.column.key] = [
-        match ? 'several records have this label: use the key' : 'no record has this label',
-      ];
+      faults[one.column.key] = [t(match ? 'severalHaveLabel' : 'noneHasLabel')];
       return name;
     });
     read.push({ ...row, values, faults });

@@ -4,6 +4,7 @@ import type { Parameter } from '../../query/parse/grammar.ts';
 import { historyChoices } from '../history/history-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { phrase, t } from '../web/language.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 import { describeFilter, parseFilterName, referencedKeys } from './filters.ts';
 import type { ListState } from '../web/list-state.ts';
@@ -33,8 +34,8 @@ async function relatedNames(
   const shown = keys.slice(0, MAX_NAMED_RECORDS);
   const names = await browsing.labelsOf(related, new Set(shown));
   const rest = keys.length - shown.length;
-  const texts = shown.map((key) => names.get(key) ?? `“${key}”`);
-  return `${texts.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+  const named = shown.map((key) => names.get(key) ?? t('quoted', { text: key })).join(', ');
+  return rest > 0 ? t('namedAndMore', { named, more: rest }) : named;
 }
 
 /** Whether repeated filters of this name match any of their values. */
@@ -57,23 +58,28 @@ export async function activeFilters(
       const shown = label ?? (messages ? undefined : await relatedNames(context, filter)) ?? value;
       const isAlternative =
         matchesAny(filter) && filters.findIndex(({ name }) => name === filter.name) < index;
-      const text = html`${isAlternative && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
+      const words = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
+      const text = isAlternative ? phrase('orFilter', { filter: words }) : words;
       const rest = state.address(parameters.withoutOne(filter).without('page'));
-      return chip(text, messages, hasLinks && removeLink(rest, `Remove the filter: ${what} ${how}`));
+      return chip(
+        text,
+        messages,
+        hasLinks && removeLink(rest, t('removeFilter', { filter: `${what} ${how}` })),
+      );
     }),
   );
   const others = (['ordering', 'limit', 'page', '_columns'] as const).flatMap((name) => {
     const messages = messagesOf(errors, name);
     if (!messages) return [];
     const text = name.replace('_', '');
-    const remove = removeLink(state.address(parameters.without(name)), `Remove ${text}`);
+    const remove = removeLink(state.address(parameters.without(name)), t('removeParameter', { name: text }));
     return [chip(html`${text} <b>${parameters.all(name).join()}</b>`, messages, remove)];
   });
   return (
     list.length + others.length > 0 &&
-    html`<ul class="chips" aria-label="Active filters">
+    html`<ul class="chips" aria-label="${t('activeFilters')}">
       ${list} ${others}
-      ${list.length > 1 && html`<li><a href="${state.address(state.cleared())}">Remove all filters</a></li>`}
+      ${list.length > 1 && html`<li><a href="${state.address(state.cleared())}">${t('removeAllFilters')}</a></li>`}
     </ul>`
   );
 }

@@ -9,6 +9,7 @@ import { historyChoices } from '../history/history-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
 import { choiceLabel } from '../web/display-text.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { dayStartingAt, isDateTime, startOfDay, today, utcOf, zoneFault } from '../web/time-zone.ts';
 import { COMPARISONS, containedText, hasRange, parseFilterName, pathTitle, usualFilter } from './filters.ts';
 import type { ListState } from '../web/list-state.ts';
@@ -49,10 +50,10 @@ function choicesOf(context: ResourceContext, column: Column): readonly Named[] |
   if (context.resource === context.history) return historyChoices(context, column);
   if (column.type.input.control === 'checkbox')
     return [
-      { id: 'true', label: choiceLabel(column, 'true', 'Yes') },
-      { id: 'false', label: choiceLabel(column, 'false', 'No') },
+      { id: 'true', label: choiceLabel(column, 'true', t('yes')) },
+      { id: 'false', label: choiceLabel(column, 'false', t('no')) },
     ];
-  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || 'empty text' }));
+  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || t('emptyText') }));
 }
 
 function kindOf(column: Column, choices: readonly Named[] | undefined): Control['kind'] {
@@ -154,7 +155,7 @@ function equalTo({ path, title }: Control, values: readonly string[]): readonly 
   const ids = values.filter((value) => value.startsWith('=')).map((value) => value.slice(1));
   if (values.includes(NONE)) {
     if (ids.length === 0) return [{ name: `${path}__is`, value: 'null' }];
-    throw new FilterFault(`${title}: “no value” cannot be combined with a value.`);
+    throw new FilterFault(t('noValueCombined', { title }));
   }
   if (ids.length > 1) return [{ name: `${path}__in`, value: ids.map(listItem).join(',') }];
   return ids.map((value) => ({ name: path, value }));
@@ -174,11 +175,11 @@ function between({ path, column }: Control, from = '', to = ''): readonly Parame
 
 /** Days up to and including today, in the time zone of the page, by the names of their buttons. */
 export const PERIODS: Readonly<
-  Record<string, readonly [text: string, first: (today: string) => string | undefined]>
+  Record<string, readonly [text: PlainCode, first: (today: string) => string | undefined]>
 > = {
-  today: ['Today', (day) => day],
-  week: ['7 days', (day) => dayAfter(day, -6)],
-  month: ['This month', (day) => `${day.slice(0, 8)}01`],
+  today: ['today', (day) => day],
+  week: ['sevenDays', (day) => dayAfter(day, -6)],
+  month: ['thisMonth', (day) => `${day.slice(0, 8)}01`],
 };
 
 /** The filters of a submitted control, apart from the search for a record. */
@@ -207,8 +208,7 @@ export function comparisonOf(
   const column = parts && resource.find(parts)?.column;
   const [, parameter] = (Object.hasOwn(COMPARISONS, how) && COMPARISONS[how]) || [];
   if (!column || !parameter) return undefined;
-  if (typed === '' && !['eq', 'ne', 'empty', 'filled'].includes(how))
-    throw new FilterFault('Enter a value for the filter.');
+  if (typed === '' && !['eq', 'ne', 'empty', 'filled'].includes(how)) throw new FilterFault(t('enterValue'));
   const words = {
     column,
     title: pathTitle(parts, resource),
@@ -219,6 +219,7 @@ export function comparisonOf(
   const plain = typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const text = dayAfter(plain, 0) === undefined ? utcOf(plain) : startOfDay(plain);
   const fault = zoneFault(text);
-  if (fault !== undefined) throw new FilterFault(`${words.title}: ${plain} ${fault}.`);
+  if (fault !== undefined)
+    throw new FilterFault(t('filterFault', { title: words.title, value: plain, fault }));
   return { ...words, text };
 }

@@ -11,6 +11,7 @@ import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
 import { grouped } from '../web/display-text.ts';
 import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import {
   comparisonOf,
   controlsOf,
@@ -56,7 +57,7 @@ function boxes({ control, id, values, counts }: ShownControl): Html {
   const { column, title, choices } = control;
   const all = [
     ...choices.map((choice) => ({ ...choice, value: valueOf(choice.id), of: choice.id })),
-    ...(column.nullable ? [{ value: NONE, label: 'no value', of: null }] : []),
+    ...(column.nullable ? [{ value: NONE, label: t('noValue'), of: null }] : []),
   ];
   return html`<fieldset>
     <legend>${title}</legend>
@@ -72,14 +73,18 @@ function boxes({ control, id, values, counts }: ShownControl): Html {
 
 function select({ control, id, values }: ShownControl, choices: readonly Named[], label: string): Html {
   const [present = ''] = values;
-  const none = control.column.nullable ? [[NONE, 'no value'] as const] : [];
-  const all = [['', 'any'] as const, ...none, ...choices.map((one) => [valueOf(one.id), one.label] as const)];
+  const none = control.column.nullable ? [[NONE, t('noValue')] as const] : [];
+  const all = [
+    ['', t('any')] as const,
+    ...none,
+    ...choices.map((one) => [valueOf(one.id), one.label] as const),
+  ];
   // A key of no record stays selected, so that submitting the form keeps the filter.
   const isListed = all.some(([value]) => value === present);
   return html`<div>
     <label for="${id}">${label}</label>
     <select name="${nameOf('is', control)}" id="${id}">
-      ${options(isListed ? all : [...all, [present, `“${present.slice(1)}”`]], present)}
+      ${options(isListed ? all : [...all, [present, t('quoted', { text: present.slice(1) })]], present)}
     </select>
   </div>`;
 }
@@ -93,7 +98,7 @@ function searchField(shown: ShownControl, context: ResourceContext): Html {
   const key = present === NONE ? '' : present.slice(1);
   const value = words ?? key;
   const hints = {
-    placeholder: related ? 'name or id' : 'id',
+    placeholder: t(related ? 'nameOrId' : 'id'),
     'data-stored': words === undefined && key !== '',
   };
   const input = html`<input${attributes({ name: nameOf('find', control), id, value, autocomplete: 'off', ...hints })} />`;
@@ -108,9 +113,9 @@ function searchField(shown: ShownControl, context: ResourceContext): Html {
     }
     ${
       matches.length > 0
-        ? select({ ...shown, id: `${id}-matches` }, matches, `${title}: matches`)
+        ? select({ ...shown, id: `${id}-matches` }, matches, t('matchesOf', { title }))
         : column.nullable &&
-          checkbox({ name: nameOf('is', control), value: NONE, checked: present === NONE }, 'no value')
+          checkbox({ name: nameOf('is', control), value: NONE, checked: present === NONE }, t('noValue'))
     }
   </div>`;
 }
@@ -122,10 +127,10 @@ function range({ control, id, values }: ShownControl): Html {
   // A text input takes numbers that are too long for JavaScript, and shows an invalid value of the address.
   const kind = hasDays ? { type: 'date' } : isTime ? { type: 'time', step: 1 } : { inputmode: 'decimal' };
   const bound = (field: 'from' | 'to', id: string, value = ''): Html =>
-    html`<label for="${id}">${field}</label
+    html`<label for="${id}">${t(field)}</label
       ><input${attributes({ ...kind, id, name: nameOf(field, control), value })} />`;
-  const button = ([period, [text]]: readonly [string, readonly [string, unknown]]): Html =>
-    html`<button${attributes({ class: 'plain', name: '_period', value: `${period}.${path}`, 'aria-label': `${title}: ${text}` })}>${text}</button> `;
+  const button = ([period, [text]]: readonly [string, readonly [PlainCode, unknown]]): Html =>
+    html`<button${attributes({ class: 'plain', name: '_period', value: `${period}.${path}`, 'aria-label': `${title}: ${t(text)}` })}>${t(text)}</button> `;
   return html`<fieldset class="range">
     <legend>${title}</legend>
     ${bound('from', id, values[0])} ${bound('to', `${id}-to`, values[1])}
@@ -153,25 +158,25 @@ function rendered(shown: ShownControl, context: ResourceContext): Html {
 /** Any comparison of any column, for what no control says. */
 function anotherComparison(resource: AdminView, typed: LinkParameters): Html {
   const columns = resource.filters.map((parts) => [parts.join('__'), pathTitle(parts, resource)] as const);
-  const texts = Object.entries(COMPARISONS).map(([key, [text]]) => [key, text] as const);
+  const texts = Object.entries(COMPARISONS).map(([key, [text]]) => [key, t(text)] as const);
   return html`<fieldset class="comparison">
-    <legend>Another comparison</legend>
-    <select name="_path" aria-label="Column">
+    <legend>${t('anotherComparison')}</legend>
+    <select name="_path" aria-label="${t('column')}">
       ${options([['', '–'], ...columns], typed.get('_path'))}
     </select>
-    <select name="_how" aria-label="Comparison">
+    <select name="_how" aria-label="${t('comparison')}">
       ${options(texts, typed.get('_how'))}
     </select>
-    <input name="_value" aria-label="Value" value="${typed.get('_value')}" />
+    <input name="_value" aria-label="${t('value')}" value="${typed.get('_value')}" />
   </fieldset>`;
 }
 
 /** Checkboxes for the columns of the list. */
 const columnChoice = ({ choosable, columns, resource }: ListState): Html =>
   html`<details${attributes({ id: resource.filters.length === 0 && 'filter-0' })}>
-    <summary>Columns</summary>
+    <summary>${t('columns')}</summary>
     <fieldset>
-      <legend class="hidden">Columns of the list</legend>
+      <legend class="hidden">${t('columnsOfList')}</legend>
       ${choosable.map(({ name, title }, at) => checkbox({ name: '_columns', value: name, checked: at < columns.length }, title))}
     </fieldset>
   </details>`;
@@ -238,10 +243,10 @@ export async function filterPanel(
   return html`<section class="filter-panel" id="filters" aria-labelledby="filters-title">
     <form class="stack" action="${links.action(resource.name, 'filter')}">
       <div class="buttons">
-        <h2 id="filters-title">Filters</h2>
-        <button class="primary">Apply</button>
-        ${state.isNarrowed && html`<a href="${state.address(state.cleared(false))}">Clear</a>`}
-        <a class="close" href="#main">Close</a>
+        <h2 id="filters-title">${t('filters')}</h2>
+        <button class="primary">${t('apply')}</button>
+        ${state.isNarrowed && html`<a href="${state.address(state.cleared(false))}">${t('clear')}</a>`}
+        <a class="close" href="#main">${t('close')}</a>
       </div>
       ${hiddenParameters(rest.without('page', '_columns'))}
       <input type="hidden" name="_panel" value="1" />
@@ -249,7 +254,7 @@ export async function filterPanel(
       ${
         resource.filters.length > 0 &&
         html`<details${isOpen}>
-          <summary>More filters</summary>
+          <summary>${t('moreFilters')}</summary>
           ${more.map((one) => rendered(one, context))} ${anotherComparison(resource, typed)}
         </details>`
       }
@@ -264,7 +269,7 @@ async function keyMeant(context: ResourceContext, { column, title, text }: Words
   if (!related || (await isRecordKey(context, related, text))) return text;
   const found = await recordMeant(context, related, text);
   if (found) return found.id;
-  throw new FilterFault(`${title}: “${text}” does not match exactly one record.`);
+  throw new FilterFault(t('notExactlyOne', { title, text }));
 }
 
 /** Redirects the submitted form of the panel to the address of the list. After a fault, the list shows what was typed. */

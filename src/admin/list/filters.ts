@@ -7,6 +7,7 @@ import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import type { Content } from '../web/html.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { isDateTime, localText } from '../web/time-zone.ts';
 
 /** A filter in words: the column, the comparison, and the value, which is null if the comparison has none. */
@@ -32,25 +33,25 @@ function trimItems(list: string): string {
 
 /** The comparisons that people can choose, and the parameters of the API's grammar that they become. The list reports misfits. */
 export const COMPARISONS: Readonly<
-  Record<string, readonly [text: string, parameter: (path: string, value: string) => Parameter]>
+  Record<string, readonly [text: PlainCode, parameter: (path: string, value: string) => Parameter]>
 > = {
   eq: ['is', (path, value) => ({ name: path, value })],
-  ne: ['is not', (path, value) => ({ name: `${path}__ne`, value })],
+  ne: ['isNot', (path, value) => ({ name: `${path}__ne`, value })],
   contains: ['contains', (path, value) => ({ name: `${path}__ilike`, value: containing(value) })],
-  begins: ['begins with', (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` })],
-  ilike: ['matches the pattern (%, _)', (path, value) => ({ name: `${path}__ilike`, value })],
-  in: ['is one of (a, b)', (path, value) => ({ name: `${path}__in`, value: trimItems(value) })],
-  gte: ['is at least', (path, value) => ({ name: `${path}__gte`, value })],
-  lte: ['is at most', (path, value) => ({ name: `${path}__lte`, value })],
-  gt: ['is more than', (path, value) => ({ name: `${path}__gt`, value })],
-  lt: ['is less than', (path, value) => ({ name: `${path}__lt`, value })],
-  empty: ['has no value', (path) => ({ name: `${path}__is`, value: 'null' })],
-  filled: ['has a value', (path) => ({ name: `-${path}__is`, value: 'null' })],
+  begins: ['beginsWith', (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` })],
+  ilike: ['matchesPatternOf', (path, value) => ({ name: `${path}__ilike`, value })],
+  in: ['isOneOfList', (path, value) => ({ name: `${path}__in`, value: trimItems(value) })],
+  gte: ['isAtLeast', (path, value) => ({ name: `${path}__gte`, value })],
+  lte: ['isAtMost', (path, value) => ({ name: `${path}__lte`, value })],
+  gt: ['isMoreThan', (path, value) => ({ name: `${path}__gt`, value })],
+  lt: ['isLessThan', (path, value) => ({ name: `${path}__lt`, value })],
+  empty: ['hasNoValue', (path) => ({ name: `${path}__is`, value: 'null' })],
+  filled: ['hasValue', (path) => ({ name: `-${path}__is`, value: 'null' })],
 };
 
 /** The comparison of a text field, in words. */
 export const usualWords = ({ type }: Column): string =>
-  type.element ? 'contains (a, b)' : type.operators.has('contains') ? 'contains (JSON)' : type.operators.has('ilike') ? 'contains' : 'is'; // prettier-ignore
+    t(type.element ? 'containsList' : type.operators.has('contains') ? 'containsJson' : type.operators.has('ilike') ? 'contains' : 'is'); // prettier-ignore
 
 /** The filter of a text field. */
 export function usualFilter({ type }: Column, path: string, text: string): Parameter {
@@ -68,18 +69,25 @@ export const hasRange = ({ references, type }: Column): boolean =>
   !type.operators.has('ilike') &&
   type.castType !== 'uuid';
 
-const NUMBER_WORDS: Readonly<Partial<Record<Operator, string>>> = {
-  lt: 'is less than',
-  lte: 'is at most',
-  gt: 'is more than',
-  gte: 'is at least',
-};
-const TIME_WORDS: typeof NUMBER_WORDS = {
-  lt: 'is before',
-  lte: 'is at or before',
-  gt: 'is after',
-  gte: 'is at or after',
-};
+const WORDS = {
+  eq: 'is',
+  ne: 'isNot',
+  in: 'isOneOf',
+  is: 'is',
+  like: 'matchesPattern',
+  contains: 'contains',
+  lt: 'isLessThan',
+  lte: 'isAtMost',
+  gt: 'isMoreThan',
+  gte: 'isAtLeast',
+} as const satisfies Partial<Record<Operator, PlainCode>>;
+const TIME_WORDS = {
+  ...WORDS,
+  lt: 'isBefore',
+  lte: 'isAtOrBefore',
+  gt: 'isAfter',
+  gte: 'isAtOrAfter',
+} as const;
 const isTemporal = ({ type }: Column): boolean =>
   ['date', 'datetime-local', 'time'].includes(type.input.control);
 
@@ -140,31 +148,24 @@ export function describeFilter({ name, value }: Parameter, resource: AdminView):
   const { path, operator, column, negated } = parseFilterName(name, resource);
   const what = pathTitle(path, resource);
   if (operator === 'is' && /^(null|none)$/i.test(value))
-    return { what, how: negated ? 'has a value' : 'has no value', value: null };
-  const not = negated ? 'not: ' : '';
+    return { what, how: t(negated ? 'hasValue' : 'hasNoValue'), value: null };
+  const comparison = (code: PlainCode): string => (negated ? t('not', { comparison: t(code) }) : t(code));
   if (operator === 'ilike') {
     const [substring, prefix] = [containedText(value), prefixText(value)];
-    const how =
-      substring !== undefined ? 'contains' : prefix !== undefined ? 'begins with' : 'matches the pattern';
-    return { what, how: not + how, value: `“${substring ?? prefix ?? value}”` };
+    const how = substring !== undefined ? 'contains' : prefix !== undefined ? 'beginsWith' : 'matchesPattern';
+    return {
+      what,
+      how: comparison(how),
+      value: t('quoted', { text: substring ?? prefix ?? value }),
+    };
   }
-  const words = column && isTemporal(column) ? TIME_WORDS : NUMBER_WORDS;
-  const how = {
-    eq: 'is',
-    ne: 'is not',
-    in: 'is one of',
-    is: 'is',
-    like: 'matches the pattern',
-    contains: 'contains',
-    ...words,
-  }[operator];
+  const how = comparison((column && isTemporal(column) ? TIME_WORDS : WORDS)[operator]);
   const isYesNo = column?.type.input.control === 'checkbox';
   const label = column?.choiceLabels?.get(value);
   const yesOrNo =
     isYesNo && /^(true|false)$/i.test(value)
-      ? value.toLowerCase().replace('true', 'yes').replace('false', 'no')
+      ? t(value.toLowerCase() === 'true' ? 'yes' : 'no').toLowerCase()
       : undefined;
-  const shown =
-    label ?? yesOrNo ?? `“${column && isDateTime(column) ? localText(value) : labeledList(value, column)}”`;
-  return { what, how: not + how, value: shown };
+  const text = column && isDateTime(column) ? localText(value) : labeledList(value, column);
+  return { what, how, value: label ?? yesOrNo ?? t('quoted', { text }) };
 }

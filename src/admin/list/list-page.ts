@@ -15,10 +15,11 @@ import { pageReply } from '../web/layout.ts';
 import { ListState } from '../web/list-state.ts';
 import { recordsTable, sortChoice } from './list-table.ts';
 import { viewTabs } from './list-views.ts';
+import { phrase, t } from '../web/language.ts';
 import { timeZone } from '../web/time-zone.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { historyCells } from '../history/history-view.ts';
-import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
+import { countedRecords, shownColumn } from '../web/display-text.ts';
 
 /** Actions on the selected records, or on all records of all pages. */
 function selectionForm(
@@ -38,12 +39,12 @@ function selectionForm(
   >
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${parameters.toString()}" />
-    <label for="bulk-action">With selected:</label>
+    <label for="bulk-action">${t('withSelected')}</label>
     <select name="_action" id="bulk-action">
       ${actions.map(({ name, title }) => html`<option value="${name}">${title}</option>`)}
     </select>
-    ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${count ? countedRecords(count) : 'records'} in this list</label>`}
-    <button class="secondary">Continue</button>
+    ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> ${count ? t('allInList', { records: countedRecords(count) }) : t('allRecordsInList')}</label>`}
+    <button class="secondary">${t('continue')}</button>
   </form>`;
 }
 
@@ -51,27 +52,27 @@ const searchForm = (state: ListState, errors: readonly string[] = []): Html | fa
   state.resource.search.length > 0 &&
   html`<form class="search" role="search" action="${links.list(state.resource.name)}">
     ${hiddenParameters(state.parameters.without('_search', 'page'))}
-    <label for="search" class="hidden">Search</label>
+    <label for="search" class="hidden">${t('search')}</label>
     <input
       type="search"
       id="search"
       name="_search"
       value="${state.search}"
-      placeholder="Search"
+      placeholder="${t('search')}"
       ${errors.length > 0 && html`aria-invalid="true" aria-describedby="search-error"`}
     />
-    <button class="secondary">Search</button>
-    ${state.search !== '' && html`<a href="${state.address(state.parameters.without('_search', 'page'))}">Clear the search</a>`}
+    <button class="secondary">${t('search')}</button>
+    ${state.search !== '' && html`<a href="${state.address(state.parameters.without('_search', 'page'))}">${t('clearSearch')}</a>`}
     ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
   </form>`;
 
 /** The text of an empty list, with what to do. */
 function emptyList({ isNarrowed, resource: { name, may } }: ListState): Html {
   return isNarrowed
-    ? html`<p class="empty">No matching records. <a href="${links.list(name)}">Show all records</a></p>`
+    ? html`<p class="empty">${t('noMatches')} <a href="${links.list(name)}">${t('showAllRecords')}</a></p>`
     : html`<p class="empty">
-        There are no records yet.
-        ${may.has('add') && html`<a href="${links.action(name, 'add')}">Add the first one</a>`}
+        ${t('noRecordsYet')}
+        ${may.has('add') && html`<a href="${links.action(name, 'add')}">${t('addFirst')}</a>`}
       </p>`;
 }
 
@@ -80,27 +81,32 @@ function footer({ history, resource }: ResourceContext, { parameters, search, co
   const query = parameters.query.toString();
   const access = resource === history ? undefined : inApi(query);
   const notes = [
-    ...(search !== '' ? ['without the search'] : []),
-    ...(access === 'login' ? ['requires a separate login'] : []),
+    ...(search !== '' ? [t('withoutSearch')] : []),
+    ...(access === 'login' ? [t('requiresLogin')] : []),
   ];
   const hasDateTimes = columns.some(({ type }) => type.input.control === 'datetime-local');
   const list = parameters.without('page', 'limit');
   const exported = (format: ExportFormat, text: string, of = list.without('_columns')): Html =>
     html`<a href="${links.action(name, `export.${format}`, of)}">${text}</a>`;
+  const address = html`<a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a>`;
   return html`<p class="also">
     ${
       allows.has('export') &&
-      html`Export this list: ${exported('csv', 'CSV')}, ${exported('excel.csv', 'CSV for Excel')},
-      ${exported('json', 'JSON')}. Only the shown columns, with the labels of related records:
-      ${exported('shown.csv', 'as CSV', list)}, ${exported('shown.excel.csv', 'as CSV for Excel', list)}.`
+      phrase('exportList', {
+        csv: exported('csv', t('csv')),
+        excel: exported('excel.csv', t('csvForExcel')),
+        json: exported('json', t('json')),
+        shownCsv: exported('shown.csv', t('asCsv'), list),
+        shownExcel: exported('shown.excel.csv', t('asCsvForExcel'), list),
+      })
     }
     ${
       access &&
-      html`The same query in the API:
-        <a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a
-        >${notes.length > 0 && ` (${notes.join('; ')})`}.`
+      (notes.length > 0
+        ? phrase('sameQueryWith', { address, notes: notes.join('; ') })
+        : phrase('sameQuery', { address }))
     }
-    ${hasDateTimes && `Times are in ${timeZone()}.`}
+    ${hasDateTimes && t('timesAreIn', { zone: timeZone() })}
   </p>`;
 }
 
@@ -118,30 +124,39 @@ function pager(
   const { page } = query;
   const { parameters } = state;
   const first = (Number(page) - 1) * query.limit + 1;
-  const total = counted ? countedRecords(counted) : 'an unknown number of records';
+  const total = counted ? countedRecords(counted) : t('unknownNumber');
   const linkTo = (number: bigint): string => state.address(parameters.with('page', String(number)));
   const last = counted && BigInt(Math.max(1, Math.ceil(counted.count / query.limit)));
   const exactLast = counted?.precision === 'exact' ? last : undefined;
   // On an empty page past the end, "Previous" leads to the last page that has records.
   const previous = records.length === 0 && last !== undefined && last < page ? last : page - 1n;
-  return html`<nav class="pager" aria-label="Pages">
+  return html`<nav class="pager" aria-label="${t('pages')}">
     <p>
       ${
         records.length === 0
-          ? 'No records on this page'
+          ? t('noRecordsOnPage')
           : counted?.count === 1
-            ? '1 record'
-            : html`${grouped(first)}–${grouped(first + records.length - 1)} of ${total}`
+            ? t('records', { count: 1 })
+            : t('rangeOf', { first, last: first + records.length - 1, total })
       }
     </p>
     <ul>
-      ${page > 2n && html`<li><a href="${linkTo(1n)}">First</a></li>`}
-      ${page > 1n && html`<li><a href="${linkTo(previous)}" rel="prev">Previous</a></li>`}
-      ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${exactLast !== undefined && page <= exactLast && ` of ${exactLast}`}</li>`}
-      ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">Next</a></li>`}
-      ${hasNext && exactLast !== undefined && page + 1n < exactLast && html`<li><a href="${linkTo(exactLast)}">Last</a></li>`}
+      ${page > 2n && html`<li><a href="${linkTo(1n)}">${t('firstPage')}</a></li>`}
+      ${page > 1n && html`<li><a href="${linkTo(previous)}" rel="prev">${t('previous')}</a></li>`}
+      ${
+        (page > 1n || hasNext) &&
+        html`<li aria-current="page">
+          ${
+            exactLast !== undefined && page <= exactLast
+              ? t('pageOf', { page: String(page), last: String(exactLast) })
+              : t('pageNumber', { page: String(page) })
+          }
+        </li>`
+      }
+      ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">${t('next')}</a></li>`}
+      ${hasNext && exactLast !== undefined && page + 1n < exactLast && html`<li><a href="${linkTo(exactLast)}">${t('lastPage')}</a></li>`}
     </ul>
-    <ul aria-label="Records on a page">
+    <ul aria-label="${t('recordsOnPage')}">
       ${PAGE_SIZES.map((size) =>
         size === query.limit
           ? html`<li aria-current="true">${size}</li>`
@@ -164,7 +179,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   let count: Count | undefined;
   let errors = parseErrors;
   for (const column of state.unknownColumns)
-    addError(errors, '_columns', `this list has no column ${JSON.stringify(excerpt(column))}`);
+    addError(errors, '_columns', t('listHasNoColumn', { column: JSON.stringify(excerpt(column)) }));
   try {
     if (Object.keys(errors).length === 0) {
       // Nothing runs for a list that is refused.
@@ -189,7 +204,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const results = html`<div class="tools">
       ${searchForm(state, errors['_search'])}
       <a class="button open-panel" href="#filter-0"
-        >Filters${state.filters.length > 0 && ` (${state.filters.length})`}</a
+        >${t('filters')}${state.filters.length > 0 && ` (${state.filters.length})`}</a
       >
       ${page && page.records.length > 0 && sortChoice(context, state)}
     </div>
@@ -201,25 +216,23 @@ export async function showList(context: ResourceContext): Promise<Reply> {
               ? emptyList(state)
               : page.records.length === 0
                 ? html`<p class="empty">
-                      This page is past the end of the list.
-                      <a href="${state.address(state.parameters.without('page'))}">Go to the first page</a>
+                      ${t('pastTheEnd')}
+                      <a href="${state.address(state.parameters.without('page'))}">${t('goToFirstPage')}</a>
                     </p>
                     ${pager(page, state, count)}`
                 : html`${recordsTable(context, page.records, state, showCell)}
                   ${selectionForm(context, state, count)} ${pager(page, state, count)}`
           }
           ${footer(context, state)}`
-        : html`<p class="error-summary" role="alert">
-            The list cannot be shown. Correct or remove the filters and settings that are marked above.
-          </p>`
+        : html`<p class="error-summary" role="alert">${t('listNotShown')}</p>`
     }`;
   return pageReply(context, {
     title,
     crumbs: [title],
     kind: 'list',
     status: page ? 200 : 400,
-    actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.parameters.toString(), links.action(name, 'add'))}">Add</a>`}
-    ${allows.has('import') && (may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
+    actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.parameters.toString(), links.action(name, 'add'))}">${t('add')}</a>`}
+    ${allows.has('import') && (may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">${t('import')}</a>`}`,
     body: html`${tabs}
       <div class="listing">
         <div>${results}</div>

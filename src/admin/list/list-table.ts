@@ -18,6 +18,7 @@ import type { ListState } from '../web/list-state.ts';
 import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { seenValue } from '../web/seen-value.ts';
+import { t } from '../web/language.ts';
 import { removeLink } from '../web/widgets.ts';
 import { hiddenParameters } from './filter-panel.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
@@ -74,10 +75,10 @@ function heading(column: Column, context: ResourceContext, state: ListState, has
       direction &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span
-        ><span class="hidden">sorted ${direction}</span> ${
+        ><span class="hidden">${t(descends ? 'sortedDescending' : 'sortedAscending')}</span> ${
           hasLinks &&
           chosen !== undefined &&
-          removeLink(sortedBy(others), `Remove sorting by ${column.title}`)
+          removeLink(sortedBy(others), t('removeSorting', { column: column.title }))
         }</span
       >`
     }
@@ -101,11 +102,11 @@ export function sortChoice(context: ResourceContext, { resource, parameters, col
   const rest = parameters.without('ordering', 'page');
   return html`<form class="sort-choice" action="${links.list(resource.name)}">
     ${hiddenParameters(rest)}
-    <label for="sort">Sort by</label>
+    <label for="sort">${t('sortBy')}</label>
     <select name="ordering" id="sort">
       ${all.map(({ value, text }) => html`<option${attributes({ value, selected: value === chosen?.value })}>${text}</option>`)}
     </select>
-    <button class="secondary">Sort</button>
+    <button class="secondary">${t('sort')}</button>
   </form>`;
 }
 
@@ -156,7 +157,7 @@ export function recordsTable(
     <table class="records">
       <thead>
         <tr>
-          ${hasKey && html`<td class="check"><span class="hidden">Select</span></td>`}
+          ${hasKey && html`<td class="check"><span class="hidden">${t('select')}</span></td>`}
           ${columns.map((column) => heading(column, context, state, hasLinks))}
         </tr>
       </thead>
@@ -172,7 +173,7 @@ export function recordsTable(
                     name="_id"
                     value="${fieldOfKey(record.id)}"
                     form="bulk"
-                    aria-label="Select ${shortened(record.label, 60)}"
+                    aria-label="${t('selectOne', { label: shortened(record.label, 60) })}"
                   />
                 </td>`
               }

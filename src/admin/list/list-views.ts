@@ -12,6 +12,8 @@ import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { ListState } from '../web/list-state.ts';
+import { t } from '../web/language.ts';
+import { messageOf, textOf } from '../../messages.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** What `$me` and `$me.column` are for the caller; the function returns null where the record has no such value. */
@@ -77,40 +79,39 @@ export async function viewTabs(context: ResourceContext, state: ListState): Prom
     return list.length === parameters.length && isShown ? [{ ...tab, view }] : [];
   });
   const all = [
-    { title: 'All', view: state.of(new LinkParameters()), id: undefined, isShared: true },
+    { title: t('allRecords'), view: state.of(new LinkParameters()), id: undefined, isShared: true },
     ...tabs,
   ];
   const current = all.find(({ view }) => view.isSame(state));
   const save = current ? current.id : '';
   const mayChange = savedViews && save !== undefined && (caller.admin || !current?.isShared);
   const list = state.parameters.without('page', 'limit');
-  return html`<nav class="tabs" aria-label="Views">
+  return html`<nav class="tabs" aria-label="${t('views')}">
     <ul>
       ${all.map(({ title, view }) => html`<li><a href="${view.address()}" ${attributes({ 'aria-current': view.isSame(state) && 'page' })}>${title}</a></li>`)}
-      ${mayChange && html`<li class="save"><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${save === '' ? 'Save this view' : 'Change this view'}</a></li>`}
+      ${mayChange && html`<li class="save"><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${t(save === '' ? 'saveView' : 'changeView')}</a></li>`}
     </ul>
   </nav>`;
 }
 
-const LABELS = { title: 'Title' };
+const labels = () => ({ title: t('title') });
 /** Maximum length of a title (characters). */
 const LONGEST_TITLE = 60;
 
 /** Saves the list of the address as a view; with `_view`, renames or deletes that view. @throws Problem 404 */
 export function saveView(context: ResourceContext): Action {
   const { resource, caller, request, savedViews } = context;
-  if (!savedViews) throw notFound('There is no such page.');
+  if (!savedViews) throw notFound(t('noPage'));
   const asked = LinkParameters.parse(request.query);
   const id = asked.get('_view');
   const state = new ListState(resource, asked);
   const list = { text: resource.title, href: state.address() };
-  const button = id === undefined ? 'Save this view' : 'Change this view';
+  const button = t(id === undefined ? 'saveView' : 'changeView');
   const titleIn = (form: Form): string => form.get('title')?.trim() ?? '';
   return {
     async page({ errors }, sent) {
       const view = (await savedOf(context)).find((one) => one.id === id);
-      if (id !== undefined && (!view || (view.isShared && !caller.admin)))
-        throw notFound('There is no such view.');
+      if (id !== undefined && (!view || (view.isShared && !caller.admin))) throw notFound(t('noView'));
       const parts = { errors: errors['title'], isRequired: true };
       const value = sent ? titleIn(sent) : view?.title;
       const box = (name: string, text: string): Html =>
@@ -119,18 +120,18 @@ export function saveView(context: ResourceContext): Action {
         title: `${button}: ${resource.title}`,
         crumbs: [list, button],
         address: links.action(resource.name, 'view', asked),
-        fields: html`${labeledField('field-title', LABELS.title, html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
-        ${id === undefined ? caller.admin && box('shared', 'Share it with all who see this list') : box('delete', 'Delete this view')}`,
-        button: 'Save',
+        fields: html`${labeledField('field-title', t('title'), html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
+        ${id === undefined ? caller.admin && box('shared', t('shareView')) : box('delete', t('deleteView'))}`,
+        button: t('save'),
         back: list,
-        labels: LABELS,
+        labels: labels(),
       };
     },
 
     check(form) {
       const { length } = titleIn(form);
       if ((length > 0 && length <= LONGEST_TITLE) || form.get('delete') !== undefined) return undefined;
-      const fault = length === 0 ? 'is required' : `must be at most ${LONGEST_TITLE} characters`;
+      const fault = length === 0 ? textOf(messageOf('required')) : t('titleTooLong', { max: LONGEST_TITLE });
       return { errors: { title: [fault] }, status: 400 };
     },
 
@@ -142,12 +143,8 @@ export function saveView(context: ResourceContext): Action {
           !/^\d{1,18}$/.test(id) ||
           !(await savedViews.change(resource.name, caller, id, isDeleted ? undefined : title))
         )
-          throw notFound('There is no such view.');
-        return redirectDone(
-          context,
-          list.href,
-          isDeleted ? 'The view was deleted.' : `The view is now “${title}”.`,
-        );
+          throw notFound(t('noView'));
+        return redirectDone(context, list.href, isDeleted ? t('viewDeleted') : t('viewIsNow', { title }));
       }
       const query = state.parameters.without('page', 'limit').toString();
       const isAdded = await savedViews.add(resource.name, caller, {
@@ -156,8 +153,8 @@ export function saveView(context: ResourceContext): Action {
         isShared: form.get('shared') !== undefined,
       });
       return isAdded
-        ? redirectDone(context, list.href, `Saved the view “${title}”.`)
-        : redirectFailed(context, list.href, `A list has at most ${MAX_VIEWS} views. Delete one first.`);
+        ? redirectDone(context, list.href, t('viewSaved', { title }))
+        : redirectFailed(context, list.href, t('tooManyViews', { max: MAX_VIEWS }));
     },
   };
 }

@@ -16,8 +16,9 @@ import { LINK_HOURS } from '../../resources/users/password-links.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
-import { counted, shortened } from '../web/display-text.ts';
+import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
+import { eitherOr, listed, t } from '../web/language.ts';
 import { buttonForm, listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import { table } from '../web/widgets.ts';
 import type { Action } from './action.ts';
@@ -25,10 +26,8 @@ import { sessionSection, shownOnce, tokenSection } from './account-page.ts';
 import { mayManageAccess } from './password-confirmation.ts';
 import { revoke } from './token-page.ts';
 
-const VERBS = { read: 'see', create: 'add', update: 'change', delete: 'delete' } as const;
-
-const listed = (titles: readonly string[]): string =>
-  titles.length < 2 ? titles.join() : `${titles.slice(0, -1).join(', ')} and ${titles.at(-1)}`;
+const VERBS = { read: 'maySee', create: 'mayAdd', update: 'mayChange', delete: 'mayDelete' } as const;
+const FURTHER = { export: 'mayExport', import: 'mayImport', history: 'maySeeHistory' } as const;
 
 /** What an access may do with a resource: `see, change Answer and Status (assignee=$me)`. @param whole as admins see the resource */
 function inWords(view: ResourceView | undefined, whole: ResourceView | undefined): string {
@@ -46,7 +45,9 @@ function inWords(view: ResourceView | undefined, whole: ResourceView | undefined
       view,
       action === 'update' || action === 'delete' ? ofReadable(view, rights[action]) : rights[action],
     );
-    return `${VERBS[action]}${isAll ? '' : ` ${listed(titles)}`}${rows ? ` (${rows.join(' or ')})` : ''}`;
+    const verb = t(VERBS[action]);
+    const text = isAll ? verb : t('mayWithColumns', { verb, columns: listed(titles) });
+    return rows ? t('mayInRows', { text, rows: eitherOr(rows) }) : text;
   });
   const further =
     seenBy.surface !== 'admin'
@@ -54,7 +55,8 @@ function inWords(view: ResourceView | undefined, whole: ResourceView | undefined
       : isSystem
         ? (['export'] as const)
         : (['export', 'import', 'history'] as const);
-  return [...parts, ...further.filter((action) => allows.has(action))].join(', ');
+  const shown = further.filter((action) => allows.has(action)).map((action) => t(FURTHER[action]));
+  return [...parts, ...shown].join(', ');
 }
 
 function effectSection(context: RecordContext, user: User): Html {
@@ -70,14 +72,13 @@ function effectSection(context: RecordContext, user: User): Html {
   ]);
   const names = [...(user.admin ? ['admin'] : []), ...user.roles];
   return html`<section>
-    <h2>Roles</h2>
+    <h2>${t('roles')}</h2>
     <p>
-      ${names.length > 0 ? names.map((name) => html`<span class="badge">${name}</span> `) : 'No roles.'}
-      ${!user.active && 'The user is not active, so none of this has an effect.'}
-      ${!area && 'The user may not enter the admin area.'}
+      ${names.length > 0 ? names.map((name) => html`<span class="badge">${name}</span> `) : t('noRoles')}
+      ${!user.active && t('userNotActive')} ${!area && t('userMayNotEnter')}
     </p>
     ${table(
-      ['Resource', ...(area ? ['Admin area'] : []), 'API'],
+      [t('resource'), ...(area ? [t('adminArea')] : []), t('api')],
       rows.filter((cells) => cells.slice(1).some((cell) => cell !== '–')),
     )}
   </section>`;
@@ -85,7 +86,7 @@ function effectSection(context: RecordContext, user: User): Html {
 
 /** Shows the access of a user, ends sessions, revokes tokens, and makes a link to set a password. @throws Problem 404 */
 export async function userAccess(context: RecordContext): Promise<Action> {
-  if (!mayManageAccess(context)) throw notFound('There is no such page.');
+  if (!mayManageAccess(context)) throw notFound(t('noPage'));
   const { browsing, accounts, resource, sessions, tokens, csrf, token, request, report } = context;
   const record = await browsing.preview(resource, context.id);
   const { id } = record;
@@ -96,32 +97,30 @@ export async function userAccess(context: RecordContext): Promise<Action> {
   const address = links.part(name, id, 'access');
   const isSettable = may.has('change') && passwords.some((column) => column.name === 'password');
   const passwordLinks = user.active && isSettable ? context.passwordLinks : undefined;
-  const crumbs = [listCrumb(resource), recordCrumb(resource, record), 'Access'];
+  const crumbs = [listCrumb(resource), recordCrumb(resource, record), t('access')];
 
   return {
     async page() {
       const [open, made] = await Promise.all([sessions.list(user, token), tokens?.list(user.id)]);
-      const other = open.some(({ isCurrent }) => isCurrent) ? 'other ' : '';
+      const isOwn = open.some(({ isCurrent }) => isCurrent);
+      const end = t(isOwn ? 'endAllOtherSessions' : 'endAllSessions');
       const endSessions =
-        open.length > (other === '' ? 0 : 1)
-          ? buttonForm(address, csrf, `End all ${other}sessions`, 'secondary', ['_sessions', 'end'])
-          : html`<p class="hint">There are no ${other}sessions.</p>`;
+        open.length > (isOwn ? 1 : 0)
+          ? buttonForm(address, csrf, end, 'secondary', ['_sessions', 'end'])
+          : html`<p class="hint">${t(isOwn ? 'thereAreNoOtherSessions' : 'noSessions')}</p>`;
       return {
-        title: `Access of ${label}`,
+        title: t('accessOf', { label }),
         crumbs,
         address,
-        fields: html`<p>
-          With the link, the user sets a password without knowing the current one. It works once, within
-          ${LINK_HOURS} hours.
-        </p>`,
-        button: 'Make a link',
+        fields: html`<p>${t('aboutLink', { hours: LINK_HOURS })}</p>`,
+        button: t('makeLink'),
         around: (form) =>
-          html`${effectSection(context, user)} ${sessionSection('Sessions', open, endSessions)}
-          ${made && tokenSection('Tokens', made, address, csrf)}
+          html`${effectSection(context, user)} ${sessionSection(t('sessions'), open, endSessions)}
+          ${made && tokenSection(t('tokens'), made, address, csrf)}
           ${
             passwordLinks &&
             html`<section>
-              <h2>Link to set a password</h2>
+              <h2>${t('linkToSetPassword')}</h2>
               ${form}
             </section>`
           }`,
@@ -134,23 +133,21 @@ export async function userAccess(context: RecordContext): Promise<Action> {
       if (form.get('_sessions') !== undefined) {
         const count = await sessions.endOthers(user, token);
         void report('session.ended', { sessions: count, of: user.name });
-        return redirectDone(context, address, `${counted(count, 'session')} ended.`);
+        return redirectDone(context, address, t('sessionsEnded', { count }));
       }
-      if (!passwordLinks) throw new Problem(409, 'There can be no link for this user.');
+      if (!passwordLinks) throw new Problem(409, t('noLinkForUser'));
       return undefined;
     },
 
-    needs: () => ({ password: 'Required to make a link.' }),
+    needs: () => ({ password: t('requiredForLink') }),
 
     run() {
       void report('password.link', { of: user.name });
       const link = links.passwordLink(request.client().origin, passwordLinks?.make(user) ?? '');
-      const body = html`<p class="lead">
-          Send this link to the user. It works once, within ${LINK_HOURS} hours, and is shown only now.
-        </p>
-        ${shownOnce('Link', link)}
-        <p><a class="button" href="${address}">Back</a></p>`;
-      return pageReply(context, { title: `Link for ${label}`, crumbs, kind: 'form', body });
+      const body = html`<p class="lead">${t('sendLink', { hours: LINK_HOURS })}</p>
+        ${shownOnce(t('link'), link)}
+        <p><a class="button" href="${address}">${t('back')}</a></p>`;
+      return pageReply(context, { title: t('linkFor', { label }), crumbs, kind: 'form', body });
     },
   };
 }

@@ -8,10 +8,11 @@ import { setOwnPassword } from '../../resources/records/own-password.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
-import { setCookie } from '../web/cookies.ts';
+import { readCookie, setCookie } from '../web/cookies.ts';
 import { browserName, moment, shellQuote } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { LANGUAGES, phrase, t } from '../web/language.ts';
 import { buttonForm } from '../web/layout.ts';
 import { ZONES, timeZone } from '../web/time-zone.ts';
 import { controlAttributes, labeledField, passwordFields, table } from '../web/widgets.ts';
@@ -41,10 +42,10 @@ export const sessionSection = (
     ${
       list.length > 0 &&
       table(
-        ['Browser', 'Address', 'Since', 'Last used'],
+        [t('browser'), t('address'), t('since'), t('lastUsed')],
         list.map(({ agent, address, created, seen, isCurrent }) => [
           html`<span title="${agent}">${browserName(agent)}</span
-            >${isCurrent && html` <span class="badge">this session</span>`}`,
+            >${isCurrent && html` <span class="badge">${t('thisSession')}</span>`}`,
           address,
           moment(created),
           moment(seen),
@@ -66,19 +67,22 @@ export const tokenSection = (
     <h2>${title}</h2>
     ${
       list.length === 0
-        ? html`<p class="hint">There are no tokens.</p>`
+        ? html`<p class="hint">${t('noTokens')}</p>`
         : table(
-            ['Token', 'Resources', 'Methods', 'Expires', 'Last used', 'Revoke'],
+            [t('token'), t('resources'), t('methods'), t('expires'), t('lastUsed'), t('revoke')],
             list.map(({ id, label, scope, expires, used, isValid }) => [
-              html`${label || `Token ${id}`}${!isValid && html` <span class="badge">not valid</span>`}`,
-              scope.models?.join(', ') ?? 'all',
-              scope.methods?.join(', ') ?? 'all',
-              expires === null ? 'never' : moment(expires),
-              used === null ? 'never' : moment(used),
-              buttonForm(action, csrf, html`Revoke <span class="hidden">${label || id}</span>`, 'secondary', [
-                '_revoke',
-                id,
-              ]),
+              html`${label || t('tokenNumber', { id })}${!isValid && html` <span class="badge">${t('notValid')}</span>`}`,
+              scope.models?.join(', ') ?? t('all'),
+              scope.methods?.join(', ') ?? t('all'),
+              expires === null ? t('never') : moment(expires),
+              used === null ? t('never') : moment(used),
+              buttonForm(
+                action,
+                csrf,
+                phrase('revokeToken', { token: html`<span class="hidden">${label || id}</span>` }),
+                'secondary',
+                ['_revoke', id],
+              ),
             ]),
           )
     }
@@ -97,52 +101,77 @@ async function ownSessions({ sessions, caller, token, csrf }: AdminContext): Pro
   const list = await sessions.list(caller, token);
   const more =
     list.length > 1
-      ? buttonForm(links.page('sessions'), csrf, 'End other sessions', 'secondary')
-      : html`<p class="hint">You have no other sessions.</p>`;
-  return sessionSection('Your sessions', list, more);
+      ? buttonForm(links.page('sessions'), csrf, t('endOtherSessions'), 'secondary')
+      : html`<p class="hint">${t('noOtherSessions')}</p>`;
+  return sessionSection(t('yourSessions'), list, more);
 }
 
 async function ownTokens({ tokens, caller, csrf }: AdminContext): Promise<Html | undefined> {
-  const add = html`<p><a class="button" href="${links.page('tokens')}">Add a token</a></p>`;
-  return tokens && tokenSection('Your tokens', await tokens.list(caller.id), links.page('tokens'), csrf, add);
+  const add = html`<p><a class="button" href="${links.page('tokens')}">${t('addToken')}</a></p>`;
+  return (
+    tokens && tokenSection(t('yourTokens'), await tokens.list(caller.id), links.page('tokens'), csrf, add)
+  );
 }
 
-/** The form that chooses the time zone of this browser. */
-function timeZoneForm({ csrf, settings }: AdminContext): Html {
+/** A field that chooses one of several options. */
+const choiceField = (name: string, label: string, hint: string, options: Content): Html =>
+  labeledField(
+    `field-${name}`,
+    label,
+    html`<select${attributes(controlAttributes(`field-${name}`, name, { hint }))}>${options}</select>`,
+    { hint },
+  );
+
+/** The form that chooses the language and the time zone of this browser. */
+function displayForm({ request, csrf, settings }: AdminContext): Html {
   const zones = [...ZONES];
   const all = zones.includes(timeZone()) ? zones : [timeZone(), ...zones];
-  const parts = { hint: `For the admin area in this browser. The usual zone is ${settings.timeZone}.` };
-  const choice = html`<select${attributes(controlAttributes('field-zone', 'zone', parts))}>
-    ${all.map((zone) => html`<option ${attributes({ selected: zone === timeZone() })}>${zone}</option>`)}
-  </select>`;
+  const chosen = readCookie(request, 'language');
+  const languages = [
+    html`<option value="">${t('languageOfBrowser')}</option>`,
+    ...[...LANGUAGES.values()].map(
+      ({ tag, name }) =>
+        html`<option ${attributes({ value: tag, lang: tag, selected: tag === chosen })}>${name}</option>`,
+    ),
+  ];
   return html`<section>
-    <h2>Time zone</h2>
-    <form method="post" action="${links.page('zone')}" class="record">
+    <h2>${t('languageAndTimes')}</h2>
+    <form method="post" action="${links.page('display')}" class="record">
       <input type="hidden" name="_csrf" value="${csrf}" />
-      ${labeledField('field-zone', 'Show times in', choice, parts)}
-      <div class="buttons"><button class="secondary">Change time zone</button></div>
+      ${choiceField('language', t('language'), '', languages)}
+      ${choiceField(
+        'zone',
+        t('showTimesIn'),
+        t('zoneHint', { zone: settings.timeZone }),
+        all.map((zone) => html`<option ${attributes({ selected: zone === timeZone() })}>${zone}</option>`),
+      )}
+      <div class="buttons"><button class="secondary">${t('change')}</button></div>
     </form>
   </section>`;
 }
 
-/** The seconds for which a browser keeps the time zone. */
-const ZONE_AGE = 365 * 86_400;
+/** The seconds for which a browser keeps the language and the time zone. */
+const DISPLAY_AGE = 365 * 86_400;
 
-/** Keeps a time zone in a cookie, because it is that of the place where the browser is. */
-export function chooseTimeZone(context: AdminContext, form: Form): Reply {
-  const zone = form.get('zone') ?? '';
-  if (!ZONES.has(zone) && zone !== context.settings.timeZone)
-    throw new Problem(400, 'Choose one of the time zones.');
-  const cookie = setCookie(context.request, 'zone', zone, zone === context.settings.timeZone ? 0 : ZONE_AGE);
-  return withCookies(redirectDone(context, links.page('account'), `Times are shown in ${zone}.`), [cookie]);
+/** Keeps the language and the time zone in cookies, because they are those of the person at the browser, and of its place. */
+export function chooseDisplay(context: AdminContext, form: Form): Reply {
+  const { request, settings } = context;
+  const [zone, language] = [form.get('zone') ?? settings.timeZone, form.get('language') ?? ''];
+  if (!ZONES.has(zone) && zone !== settings.timeZone) throw new Problem(400, t('chooseZone'));
+  if (language !== '' && !LANGUAGES.has(language)) throw new Problem(400, t('chooseLanguage'));
+  const cookie = (name: 'zone' | 'language', value: string, isUsual: boolean): string =>
+    setCookie(request, name, isUsual ? '' : value, isUsual ? 0 : DISPLAY_AGE);
+  return withCookies(redirectDone(context, links.page('account'), t('displayChanged')), [
+    cookie('zone', zone, zone === settings.timeZone),
+    cookie('language', language, language === ''),
+  ]);
 }
 
 export async function endOtherSessions(context: AdminContext): Promise<Reply> {
   const { caller, report } = context;
   const count = await context.sessions.endOthers(caller, context.token);
   void report('session.ended', { sessions: count });
-  const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
-  return redirectDone(context, links.page('account'), text);
+  return redirectDone(context, links.page('account'), t('otherSessionsEnded', { count }));
 }
 
 /** Opens a session with the new password; undefined if that fails and the admin has to log in. */
@@ -169,7 +198,7 @@ export async function redirectReopened(
   const opened = await reopenSession(context, password);
   if (!opened) return redirect(loginAddress(page, 'changed'));
   const { token, cookie } = opened;
-  return withCookies(redirectDone({ ...context, token }, page, 'Your password was changed.'), [cookie]);
+  return withCookies(redirectDone({ ...context, token }, page, t('passwordChanged')), [cookie]);
 }
 
 /** Shows the own account, and changes the own password after checking the current one. */
@@ -183,20 +212,20 @@ export function ownAccount(context: AdminContext): Action {
         secondFactorSection(context),
         await ownSessions(context),
         await ownTokens(context),
-        timeZoneForm(context),
+        displayForm(context),
       ];
       return {
-        title: `Your account, ${caller.name}`,
-        crumbs: ['Your account'],
+        title: t('yourAccountOf', { name: caller.name }),
+        crumbs: [t('yourAccount')],
         address: links.page('account'),
         fields: html`<input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
           ${passwordFields(['_current', '_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}
           ${confirmationField(context, errors, { code: true })}
-          <p class="hint">Changing your password ends all your other sessions.</p>`,
-        button: 'Change password',
+          <p class="hint">${t('passwordEndsSessions')}</p>`,
+        button: t('changePassword'),
         around: (form) =>
           html`<section>
-              <h2>Change your password</h2>
+              <h2>${t('changeYourPassword')}</h2>
               ${form}
             </section>
             ${sections}`,
@@ -208,7 +237,7 @@ export function ownAccount(context: AdminContext): Action {
       // The name may begin like an option.
       const separator = caller.name.startsWith('-') ? '-- ' : '';
       const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
-      throw new Problem(409, `Passwords are read-only in the admin area. Ask an operator to run: ${command}`);
+      throw new Problem(409, t('passwordsReadonly', { command }));
     },
 
     async run(form) {
@@ -224,7 +253,7 @@ export function ownAccount(context: AdminContext): Action {
         // The password may have been changed while this form was processed, for instance because it was sent twice.
         const isSessionValid = (await context.sessions.find(context.token)) !== undefined;
         if (!isSessionValid) return redirect(loginAddress(links.page('account'), 'account'));
-        return { errors: { _current: ['is not your password'] }, status: 400 };
+        return { errors: { _current: [t('notYourPassword')] }, status: 400 };
       }
       return redirectReopened(context, text, links.page('account'));
     },

@@ -5,8 +5,9 @@ import type { AdminContext } from '../web/admin-context.ts';
 import type { Link } from '../web/admin-links.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
-import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
+import { errorSummary } from '../web/widgets.ts';
 import { confirmationField, confirmCaller, type Needs, type Refusal } from './password-confirmation.ts';
 
 /** The form of an action. */
@@ -72,7 +73,7 @@ export function actionForm(
     ${fields} ${confirmationField(context, errors, needs)}
     <div class="buttons">
       <button class="${isDanger ? 'danger' : 'primary'}">${button}</button>
-      ${back && html`<a class="button" href="${back.href}" ${attributes({ 'data-discard': isUnsaved })}>Cancel</a>`}
+      ${back && html`<a class="button" href="${back.href}" ${attributes({ 'data-discard': isUnsaved })}>${t('cancel')}</a>`}
     </div>
   </form>`;
 }
@@ -91,7 +92,7 @@ export function formReply(
     : html`<p class="lead">${impossible}</p>
         ${back && html`<p><a class="button" href="${back.href}">${back.text}</a></p>`}`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${isPossible && errorSummary(errors, { ...labels, ...PASSWORD_LABELS })} ${page.around?.(form) ?? form}`;
+  ${isPossible && errorSummary(errors, labels)} ${page.around?.(form) ?? form}`;
   return pageReply(context, { title, crumbs, kind, status, body }, headers);
 }
 

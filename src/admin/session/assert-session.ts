@@ -2,6 +2,7 @@
 import { Problem } from '../../errors.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import type { AdminContext } from '../web/admin-context.ts';
+import { t } from '../web/language.ts';
 
 /**
  * Checks the session again before a transaction commits, because the transaction can take minutes.
@@ -9,9 +10,9 @@ import type { AdminContext } from '../web/admin-context.ts';
  */
 export async function assertSession({ sessions, token, caller }: AdminContext): Promise<void> {
   const now = await sessions.find(token);
-  if (!now) throw new Problem(403, 'Your session ended before this was finished. Nothing was changed.');
+  if (!now) throw new Problem(403, t('sessionEndedBefore'));
   if (now.admin !== caller.admin || now.facts !== caller.facts)
-    throw new Problem(403, 'What you may do changed before this was finished. Nothing was changed.');
+    throw new Problem(403, t('rightsChangedBefore'));
 }
 
 /**

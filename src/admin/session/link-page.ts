@@ -12,8 +12,9 @@ import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect } from '../web/admin-request.ts';
 import { ANONYMOUS_LIMIT, readForm } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
+import { phrase, t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { errorSummary, passwordFields } from '../web/widgets.ts';
 import { loginAddress } from './login.ts';
 import { passwordHint, refusedPassword, typedPassword } from './password-confirmation.ts';
 
@@ -25,12 +26,9 @@ const page = (title: string, body: Html, status = 200): Reply =>
 
 const badLink = (): Reply =>
   page(
-    'This link does not work',
-    html`<p class="lead">
-        It has been used, it is older than ${LINK_HOURS} hours, or a part of it is missing. The user may also
-        not be active.
-      </p>
-      <p>If you have just set your password, it is the new one. Otherwise ask for another link.</p>`,
+    t('linkDoesNotWork'),
+    html`<p class="lead">${t('whyLinkDoesNotWork', { hours: LINK_HOURS })}</p>
+      <p>${t('askForLink')}</p>`,
     404,
   );
 
@@ -51,14 +49,14 @@ export async function answerPasswordLink(
     const rules = { name: caller.name, minPassword: settings.minPassword };
     const show = (errors: FieldErrors): Reply =>
       page(
-        'Set your password',
-        html`${errorSummary(errors, PASSWORD_LABELS)}
+        t('setYourPassword'),
+        html`${errorSummary(errors)}
           <form method="post" action="${links.page('set-password')}" class="login">
-            <p>For the user <b>${caller.name}</b>.</p>
+            <p>${phrase('forUser', { name: html`<b>${caller.name}</b>` })}</p>
             <input type="hidden" name="link" value="${link}" />
             <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
             ${passwordFields(['_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}
-            <button class="primary">Set password</button>
+            <button class="primary">${t('setPassword')}</button>
           </form>`,
         Object.keys(errors).length > 0 ? 400 : 200,
       );
@@ -74,7 +72,7 @@ export async function answerPasswordLink(
       return show(refusedPassword(error, column).errors);
     }
     if (mayEnter(caller, admitted)) return redirect(loginAddress(links.dashboard, 'set'));
-    return page('Your password was set', html`<p class="lead">You can use it now.</p>`);
+    return page(t('yourPasswordWasSet'), html`<p class="lead">${t('useItNow')}</p>`);
   } catch (error) {
     // The link may have been used since it was read.
     if (error instanceof Unauthorized || error instanceof CallerChanged) return badLink();

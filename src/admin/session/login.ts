@@ -22,16 +22,17 @@ import {
 import type { AdminContext, LoginServices } from '../web/admin-context.ts';
 import { LOGIN_LIMIT, createForm, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import { t, type PlainCode } from '../web/language.ts';
 import { UNSAVED } from '../web/unsaved-form.ts';
 import { pageReply } from '../web/layout.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { PASSWORD_LABELS, errorSummary, labeledField, passwordFields } from '../web/widgets.ts';
+import { errorSummary, labeledField, passwordFields } from '../web/widgets.ts';
 import { recoveryCodes, secretIn, setUpFields } from './second-factor-page.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
 /** One message for a wrong name, a wrong password and a user who may not enter, so it does not reveal which users exist. */
-const REFUSED = 'Wrong user name or password, or this user may not log in here.';
+const refused = (): Problem => new Problem(401, t('loginRefused'));
 
 /** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
@@ -62,31 +63,36 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsa
     ${carriedFields({ next, unsaved })}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
-    ${field('username', 'User name', { value: name, autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', autofocus: !problem })}
-    ${field('password', 'Password', { type: 'password', autocomplete: 'current-password', autofocus: problem !== undefined })}
-    <button class="primary">Log in</button>
+    ${field('username', t('userName'), { value: name, autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', autofocus: !problem })}
+    ${field('password', t('password'), { type: 'password', autocomplete: 'current-password', autofocus: problem !== undefined })}
+    <button class="primary">${t('logIn')}</button>
   </form>`;
   return pageReply(
     undefined,
-    { title: 'Log in', kind: 'login', status: problem?.status ?? (unsaved === undefined ? 200 : 401), body },
+    {
+      title: t('logIn'),
+      kind: 'login',
+      status: problem?.status ?? (unsaved === undefined ? 200 : 401),
+      body,
+    },
     { ...cookies, ...problem?.headers },
   );
 }
 
-const NOTICES: ReadonlyMap<string, string> = new Map([
-  ['ended', 'Your session has expired. Log in again to continue.'],
-  ['undone', 'Your session has expired and nothing was changed. Log in again to continue.'],
+const NOTICES: ReadonlyMap<string, PlainCode> = new Map([
+  ['ended', 'logInToContinue'],
+  ['undone', 'nothingChangedLogIn'],
   // The form may have been sent twice, and the first one has changed the password.
-  ['account', 'Your session has ended. If you have just changed your password, log in with the new one.'],
-  ['out', 'You are logged out.'],
-  ['changed', 'Your password was changed. Log in again.'],
-  ['set', 'Your password was set. Log in.'],
+  ['account', 'logInWithNewPassword'],
+  ['out', 'loggedOut'],
+  ['changed', 'passwordChangedLogIn'],
+  ['set', 'passwordSetLogIn'],
 ]);
 
 export function showLogin(request: ApiRequest): Reply {
   const parameters = LinkParameters.parse(request.query);
   const notice = NOTICES.get(parameters.get('_because') ?? '');
-  return loginPage(request, { next: ownPath(parameters.get('next')), notice });
+  return loginPage(request, { next: ownPath(parameters.get('next')), notice: notice && t(notice) });
 }
 
 /** The address of the login page. @param page where the login leads @param because a key of `NOTICES` */
@@ -100,8 +106,7 @@ export const loginAddress = (
 export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
   return loginPage(request, {
     next: ownPath(shortAddress(withBasePath(request.path))),
-    notice:
-      'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
+    notice: t('nothingSavedLogIn'),
     unsaved,
   });
 }
@@ -115,7 +120,7 @@ async function verify(services: LoginServices, request: ApiRequest, form: Form):
   } catch (error) {
     if (!(error instanceof Unauthorized)) throw error;
   }
-  throw new Problem(401, REFUSED);
+  throw refused();
 }
 
 interface OpenedSession {
@@ -126,7 +131,7 @@ interface OpenedSession {
 /** The field of the login form for the login that waits for its second factor. */
 const PENDING = '_login';
 
-const LATE = 'The login took too long, or your user has changed. Log in again.';
+const late = (): Problem => new Problem(401, t('loginTooLate'));
 
 /** What the forms of a login carry until it is done. */
 interface Carried {
@@ -150,7 +155,7 @@ function codePage(
   const csrf = form.get('_csrf') ?? '';
   const errors = problem ? { _code: [problem.message] } : {};
   const pending = form.get(PENDING) ?? pendingLogins.write({ name: caller.name, mark, csrf });
-  const body = html`${errorSummary(errors, PASSWORD_LABELS)}
+  const body = html`${errorSummary(errors)}
     <form method="post" action="${links.page('login')}" class="login">
       <input type="hidden" name="_csrf" value="${csrf}" />
       <input type="hidden" name="${PENDING}" value="${pending}" />
@@ -158,13 +163,13 @@ function codePage(
       ${
         hasSecondFactor
           ? passwordFields(['_code'], errors)
-          : html`<p class="notice">You need a second factor to log in here. Set it up now.</p>
+          : html`<p class="notice">${t('secondFactorNeeded')}</p>
               ${setUpFields(request, caller.name, errors, form)}`
       }
-      <button class="primary">Log in</button>
-      <a href="${loginAddress(carried.next)}">Start again</a>
+      <button class="primary">${t('logIn')}</button>
+      <a href="${loginAddress(carried.next)}">${t('startAgain')}</a>
     </form>`;
-  const page = { title: 'Second factor', kind: 'login', status: problem?.status ?? 200, body };
+  const page = { title: t('secondFactor'), kind: 'login', status: problem?.status ?? 200, body };
   return pageReply(undefined, page, problem?.headers);
 }
 
@@ -172,9 +177,9 @@ function codePage(
 function codesPage(codes: readonly string[], carried: Carried): Reply {
   const body = html`<form method="post" action="${links.page('login')}" class="login">
     ${carriedFields(carried)} ${recoveryCodes(codes)}
-    <button class="primary">Continue</button>
+    <button class="primary">${t('continue')}</button>
   </form>`;
-  return pageReply(undefined, { title: 'Recovery codes', kind: 'login', body });
+  return pageReply(undefined, { title: t('recoveryCodes'), kind: 'login', body });
 }
 
 /** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
@@ -218,7 +223,7 @@ async function verifyAndOpen(
     void services.recordEvent('login', factsOf(request, login.caller, { door: 'admin' }));
     return { ...opened, caller: login.caller };
   }
-  throw new Problem(401, REFUSED);
+  throw refused();
 }
 
 /** Checks the code of a pending login, or sets the second factor up with it, and opens a session. @throws Problem 401, 503 */
@@ -232,7 +237,7 @@ async function continueLogin(
   const pending = pendingLogins.read(form.get(PENDING) ?? '');
   const resume = () => pending && authentication.resume(pending.name, pending.mark);
   const login = pending?.csrf === form.get('_csrf') ? await resume() : undefined;
-  if (!secondFactors || !login || !mayEnter(login.caller, admitted)) throw new Problem(401, LATE);
+  if (!secondFactors || !login || !mayEnter(login.caller, admitted)) throw late();
   const { caller, hasSecondFactor } = login;
   const code = form.get('_code') ?? '';
   let codes: readonly string[] | undefined;
@@ -245,14 +250,14 @@ async function continueLogin(
       if (!codes) throw new Unauthorized();
     }
   } catch (error) {
-    const wrong = error instanceof Unauthorized && new Problem(401, 'is wrong, or was used before');
+    const wrong = error instanceof Unauthorized && new Problem(401, t('wrongOrUsed'));
     const problem = wrong || error;
     if (!(problem instanceof Problem) || ![401, 429, 503].includes(problem.status)) throw error;
     return codePage(services, request, login, carried, form, problem);
   }
   const now = codes ? await resume() : login;
   const opened = now && (await openSession(services, request, now));
-  if (!opened) throw new Problem(401, LATE);
+  if (!opened) throw late();
   await secondFactors.confirm(caller.id, opened.token);
   if (codes) void services.recordEvent('second-factor.set', factsOf(request, caller));
   void services.recordEvent('login', factsOf(request, caller, { door: 'admin', secondFactor: true }));

@@ -1,6 +1,7 @@
 // Decides when admins must confirm a change with their own password and a code, verifies both, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, addError, errorOf, type FieldErrors } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 import { mayEnter } from '../../resources/access/access.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest } from '../../http/message/message.ts';
@@ -11,6 +12,7 @@ import { minimumLength, passwordFault, type PasswordRules } from '../../resource
 import type { AdminContext, LoginServices, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { passwordFields } from '../web/widgets.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
@@ -136,7 +138,7 @@ async function verifyField(
   check: (text: string) => Promise<unknown>,
 ): Promise<Refusal | undefined> {
   const text = form.get(field) ?? '';
-  if (text === '') return { errors: { [field]: ['is required to confirm this change'] }, status: 400 };
+  if (text === '') return { errors: { [field]: [t('requiredToConfirm')] }, status: 400 };
   try {
     await check(text);
     return undefined;
@@ -155,7 +157,7 @@ export const isCodeDue = ({ caller }: Pick<AdminContext, 'caller'>): boolean => 
 export async function confirmCode(context: AdminContext, form: Form): Promise<Refusal | undefined> {
   const { authentication, secondFactors, caller, request, token } = context;
   if (!isCodeDue(context) || !secondFactors) return undefined;
-  return verifyField(form, '_code', 'is wrong, or was used before', async (code) => {
+  return verifyField(form, '_code', t('wrongOrUsed'), async (code) => {
     const { network } = request.client();
     await authentication.checkCode(caller, network, () => secondFactors.take(caller.id, code));
     await secondFactors.confirm(caller.id, token);
@@ -171,7 +173,7 @@ export async function confirmCaller(
   const refusal =
     password === false
       ? undefined
-      : await verifyField(form, '_current', 'is not your password', (text) => verifyCaller(context, text));
+      : await verifyField(form, '_current', t('notYourPassword'), (text) => verifyCaller(context, text));
   return refusal ?? (password !== false || code ? confirmCode(context, form) : undefined);
 }
 
@@ -219,8 +221,8 @@ export function typedPassword(
   const text = form.get('_password') ?? '';
   const refuse = (errors: FieldErrors): Refusal => ({ errors, status: 400 });
   if (text !== (form.get('_repeat') ?? ''))
-    return { text, refusal: refuse({ _repeat: ['does not match the new password'] }) };
-  const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
+    return { text, refusal: refuse({ _repeat: [t('doesNotMatch')] }) };
+  const fault = text === '' ? messageOf('required') : passwordFault(text, column, rules);
   return { text, refusal: fault === undefined ? undefined : refuse(errorOf('_password', fault)) };
 }
 
@@ -238,9 +240,8 @@ export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminV
 
 /** The hint beside the field for a new password. */
 export function passwordHint(column: Column, rules: PasswordRules): string {
-  const least = minimumLength(column, rules);
   const isUser = rules.name !== undefined;
-  return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', not the user name, and not a common password' : ''}.`;
+  return t(isUser ? 'userPasswordHint' : 'passwordHint', { count: minimumLength(column, rules) });
 }
 
 /** Columns that must be true for a user to use the admin area. */
@@ -260,15 +261,11 @@ export const mayManageAccess = (context: ResourceContext): boolean =>
 
 /**
  * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.
- * @param reason the second half of the message
+ * @param fault the message
  */
-export function addLockOut(
-  errors: FieldErrors,
-  fields: JsonFields,
-  reason = 'ask another admin to do this',
-): void {
+export function addLockOut(errors: FieldErrors, fields: JsonFields, fault = t('wouldLockYouOut')): void {
   for (const key of REQUIRED_COLUMNS) {
     const field = fields.get(key);
-    if (field && field.value !== true) addError(errors, key, `would lock you out: ${reason}`);
+    if (field && field.value !== true) addError(errors, key, fault);
   }
 }

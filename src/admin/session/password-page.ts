@@ -15,19 +15,17 @@ import { sessionCaller } from './assert-session.ts';
 import { redirectReopened } from './account-page.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { listCrumb, recordCrumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { passwordFields } from '../web/widgets.ts';
 
-const OVERTAKEN =
-  'was not set: the record has changed in the meantime, perhaps because this form was sent twice';
-
 /** Sets the password of a record. The page never contains a stored or a typed password. @throws Problem 404 */
 export async function setPassword(context: RecordContext): Promise<Action> {
   const { resource, id } = context;
   const [column] = resource.passwords;
-  if (!column) throw notFound('There is no such page.');
+  if (!column) throw notFound(t('noPage'));
   const { name } = resource;
   const record = links.record(name, id);
   const stored = await context.browsing.preview(resource, id);
@@ -37,8 +35,8 @@ export async function setPassword(context: RecordContext): Promise<Action> {
   const isOwn = isOwnUser(context, stored.id) && column.name === 'password';
   return {
     page: ({ errors }) => ({
-      title: `Password of ${label}`,
-      crumbs: [listCrumb(resource), recordCrumb(resource, stored), 'Password'],
+      title: t('passwordOf', { label }),
+      crumbs: [listCrumb(resource), recordCrumb(resource, stored), t('password')],
       address: links.part(name, id, 'password'),
       fields: html`<input
           type="hidden"
@@ -48,11 +46,9 @@ export async function setPassword(context: RecordContext): Promise<Action> {
         />
         ${isAdmins && passwordFields(['_current'], errors)}
         ${passwordFields(['_password', '_repeat'], errors, { hint: passwordHint(column, rulesOf(context)) })}
-        <p class="hint">
-          ${isOwn ? 'Changing your password ends all your other sessions.' : 'Setting a password ends all sessions of the user.'}
-        </p>`,
-      button: 'Set password',
-      back: { text: 'Back to the record', href: record },
+        <p class="hint">${t(isOwn ? 'passwordEndsSessions' : 'passwordEndsSessionsOfUser')}</p>`,
+      button: t('setPassword'),
+      back: { text: t('backToRecord'), href: record },
     }),
 
     check: (form) => typedPassword(form, column, rulesOf(context, stored.fields)).refusal,
@@ -68,12 +64,12 @@ export async function setPassword(context: RecordContext): Promise<Action> {
         await context.operations.update(resource, id, fields, sessionCaller(context), versions);
       } catch (error) {
         if (error instanceof Problem && error.status === 412)
-          return { errors: { _password: [OVERTAKEN] }, status: 409 };
+          return { errors: { _password: [t('passwordOvertaken')] }, status: 409 };
         return refusedPassword(error, column);
       }
       return isOwn
         ? redirectReopened(context, text, record)
-        : redirectDone(context, record, 'The password was set.');
+        : redirectDone(context, record, t('passwordWasSet'));
     },
   };
 }

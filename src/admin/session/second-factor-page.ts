@@ -4,8 +4,9 @@ import { newSecret, otpauthAddress, type SecondFactors } from '../../resources/u
 import { ownPath, redirectDone } from '../web/admin-request.ts';
 import type { AdminContext, RecordContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { counted } from '../web/display-text.ts';
+
 import { html, type Html } from '../web/html.ts';
+import { phrase, t } from '../web/language.ts';
 import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import type { Action } from './action.ts';
 import { isUserModel } from './password-confirmation.ts';
@@ -28,32 +29,23 @@ export function setUpFields(request: ApiRequest, user: string, errors: FieldErro
   const secret = secretIn(sent);
   const { origin } = request.client();
   const hostname = URL.canParse(origin) ? new URL(origin).hostname : 'localhost';
-  return html`<p>
-      Scan this code with an authenticator app, or type the secret there. Then enter the code that the app
-      shows.
-    </p>
-    ${qrCode(otpauthAddress(secret, hostname, user), 'QR code with the secret')}
-    <p>Secret: <code>${secret.match(/.{4}/g)?.join(' ')}</code></p>
+  return html`<p>${t('scanCode')}</p>
+    ${qrCode(otpauthAddress(secret, hostname, user), t('qrCode'))}
+    <p>${phrase('secretIs', { secret: html`<code>${secret.match(/.{4}/g)?.join(' ')}</code>` })}</p>
     <input type="hidden" name="${SECRET}" value="${secret}" />
-    ${passwordFields(['_code'], errors, { codeHint: 'The 6 digits that the app shows now.' })}`;
+    ${passwordFields(['_code'], errors, { codeHint: t('firstCodeHint') })}`;
 }
 
 /** Recovery codes, which are shown once. */
 export const recoveryCodes = (codes: readonly string[]): Html =>
-  html`<p>
-      Keep these recovery codes in a safe place. Each of them replaces one code of the app, for instance if
-      you lose it. They are not shown again.
-    </p>
+  html`<p>${t('keepRecoveryCodes')}</p>
     <ul class="codes">
       ${codes.map((code) => html`<li><code>${code}</code></li>`)}
     </ul>`;
 
-const TITLE = 'Second factor';
-const HINT = 'Required to change how you log in.';
-
 /** @throws Problem 404 if the database has no table for second factors */
 function factorsOf({ secondFactors }: AdminContext): SecondFactors {
-  if (!secondFactors) throw notFound('There is no such page.');
+  if (!secondFactors) throw notFound(t('noPage'));
   return secondFactors;
 }
 
@@ -61,13 +53,12 @@ function factorsOf({ secondFactors }: AdminContext): SecondFactors {
 export const secondFactorSection = ({ caller, secondFactors }: AdminContext): Html | false =>
   secondFactors !== undefined &&
   html`<section>
-    <h2>${TITLE}</h2>
+    <h2>${t('secondFactor')}</h2>
+    <p>${t(caller.secondFactor ? 'loginAsksForCode' : 'loginCanAskForCode')}</p>
     <p>
-      ${caller.secondFactor ? 'Your login asks for a code of your authenticator app.' : 'Your login can also ask for a code of an authenticator app.'}
-      With a second factor, the API does not accept your password: make a token for each program.
-    </p>
-    <p>
-      <a class="button" href="${links.page('second-factor')}">${caller.secondFactor ? 'Remove' : 'Set up'}</a>
+      <a class="button" href="${links.page('second-factor')}"
+        >${t(caller.secondFactor ? 'remove' : 'setUp')}</a
+      >
     </p>
   </section>`;
 
@@ -75,37 +66,35 @@ export const secondFactorSection = ({ caller, secondFactors }: AdminContext): Ht
 export function ownSecondFactor(context: AdminContext): Action {
   const { caller, sessions, token, request, report } = context;
   const factors = factorsOf(context);
-  const head = { title: TITLE, crumbs: [{ text: 'Your account', href: links.page('account') }, TITLE] };
+  const title = t('secondFactor');
+  const head = { title, crumbs: [{ text: t('yourAccount'), href: links.page('account') }, title] };
   return {
     async page({ errors }, sent) {
       const left = await factors.recoveryCodes(caller.id);
       const page = { ...head, address: links.page('second-factor') };
       if (left === undefined)
-        return { ...page, fields: setUpFields(request, caller.name, errors, sent), button: 'Set up' };
-      const fields = html`<p>
-          ${counted(left, 'recovery code')} left. For new ones, or another app, remove the second factor and
-          set it up again.
-        </p>
+        return { ...page, fields: setUpFields(request, caller.name, errors, sent), button: t('setUp') };
+      const fields = html`<p>${t('recoveryCodesLeft', { count: left })}</p>
         <input type="hidden" name="_remove" value="1" />`;
-      return { ...page, fields, button: 'Remove', isDanger: true };
+      return { ...page, fields, button: t('remove'), isDanger: true };
     },
 
-    needs: () => ({ password: HINT, code: true }),
+    needs: () => ({ password: t('requiredForLogin'), code: true }),
 
     async run(form) {
       if (form.get('_remove') !== undefined) {
         await factors.remove(caller.id);
         void report('second-factor.reset', { of: caller.name });
-        return redirectDone(context, links.page('account'), 'Your second factor was removed.');
+        return redirectDone(context, links.page('account'), t('yourFactorWasRemoved'));
       }
       const codes = await factors.add(caller.id, secretIn(form), form.get('_code') ?? '');
-      if (!codes) return { errors: { _code: ['is wrong'] }, status: 400 };
+      if (!codes) return { errors: { _code: [t('isWrong')] }, status: 400 };
       await factors.confirm(caller.id, token);
       void report('second-factor.set');
       // They were opened without a code.
       await sessions.endOthers(caller, token);
       const body = html`${recoveryCodes(codes)}
-        <p><a class="button" href="${links.page('account')}">Continue</a></p>`;
+        <p><a class="button" href="${links.page('account')}">${t('continue')}</a></p>`;
       return pageReply(context, { ...head, kind: 'form', body });
     },
   };
@@ -115,12 +104,13 @@ export function ownSecondFactor(context: AdminContext): Action {
 export const codeConfirmation = (context: AdminContext): Action => ({
   page(_, sent) {
     const next = sent?.get('next') ?? LinkParameters.parse(context.request.query).get('next');
-    const fields = html`<p>This needs a code of your second factor, which then holds for 15 minutes.</p>
+    const fields = html`<p>${t('codeNeeded')}</p>
       <input type="hidden" name="next" value="${ownPath(next)}" />`;
-    return { title: TITLE, crumbs: [TITLE], address: links.page('confirm'), fields, button: 'Continue' };
+    const title = t('secondFactor');
+    return { title, crumbs: [title], address: links.page('confirm'), fields, button: t('continue') };
   },
   needs: () => ({ code: true }),
-  run: (form) => redirectDone(context, ownPath(form.get('next')), 'Now start the export again.'),
+  run: (form) => redirectDone(context, ownPath(form.get('next')), t('startExportAgain')),
 });
 
 /** Removes the second factor of a user. @throws Problem 404 without one */
@@ -129,27 +119,25 @@ export async function removeSecondFactor(context: RecordContext): Promise<Action
   const factors = factorsOf(context);
   const { label, id } = await browsing.preview(resource, context.id);
   const isThere = (await factors.recoveryCodes(id)) !== undefined;
-  if (!caller.admin || !isUserModel(context) || !isThere) throw notFound('There is no such page.');
+  if (!caller.admin || !isUserModel(context) || !isThere) throw notFound(t('noPage'));
   const record = links.record(resource.name, id);
   return {
     page: () => ({
-      title: TITLE,
-      crumbs: [listCrumb(resource), recordCrumb(resource, { id, label }), TITLE],
+      title: t('secondFactor'),
+      crumbs: [listCrumb(resource), recordCrumb(resource, { id, label }), t('secondFactor')],
       address: links.part(resource.name, id, 'second-factor'),
-      fields: html`<p class="lead">
-        Remove the second factor of ${label}? Then the password is enough to log in.
-      </p>`,
-      button: 'Remove',
+      fields: html`<p class="lead">${t('removeFactorOf', { label })}</p>`,
+      button: t('remove'),
       isDanger: true,
-      back: { text: 'Back to the record', href: record },
+      back: { text: t('backToRecord'), href: record },
     }),
 
-    needs: () => ({ password: 'Required to change how a user logs in.' }),
+    needs: () => ({ password: t('requiredForLoginOfUser') }),
 
     async run() {
       await factors.remove(id);
       void report('second-factor.reset', { of: label });
-      return redirectDone(context, record, 'The second factor was removed.');
+      return redirectDone(context, record, t('factorWasRemoved'));
     },
   };
 }

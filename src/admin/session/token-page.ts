@@ -13,21 +13,24 @@ import { links } from '../web/admin-links.ts';
 import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 import { shownOnce } from './account-page.ts';
 import type { Action } from './action.ts';
 
-const LABELS = { label: 'Label', resources: 'Resources', methods: 'Methods' };
+const labels = () => ({ label: t('label'), resources: t('resources'), methods: t('methods') });
 const DAYS: readonly number[] = [30, DEFAULT_DAYS, 365];
+
+const NONE_SELECTED = { resources: 'noResourcesSelected', methods: 'noMethodsSelected' } as const;
 
 const checkboxes = (name: 'resources' | 'methods', values: readonly string[], sent: Form | undefined): Html =>
   html`<div class="field" id="field-${name}" role="group" aria-labelledby="${name}-label" aria-describedby="${name}-hint">
-    <span class="label" id="${name}-label">${LABELS[name]}</span>
+    <span class="label" id="${name}-label">${labels()[name]}</span>
     <div class="control">
       ${values.map((value) => html`<label class="check"><input type="checkbox" name="${name}" value="${value}" ${attributes({ checked: sent?.all(name).includes(value) })} /> ${value}</label>`)}
     </div>
-    <p class="hint" id="${name}-hint">None selected: all ${name}.</p>
+    <p class="hint" id="${name}-hint">${t(NONE_SELECTED[name])}</p>
   </div>`; // prettier-ignore
 
 function tokenFields({ views, caller }: AdminContext, errors: FieldErrors, sent: Form | undefined): Html {
@@ -36,26 +39,26 @@ function tokenFields({ views, caller }: AdminContext, errors: FieldErrors, sent:
   const days = sent?.get('expires') ?? String(DEFAULT_DAYS);
   const option = (value: string, text: string): Html =>
     html`<option value="${value}" ${attributes({ selected: value === days })}>${text}</option>`;
-  const label = { hint: 'What the token is for.', errors: errors['label'] };
+  const label = { hint: t('tokenHint'), errors: errors['label'] };
   const input = {
     ...controlAttributes('field-label', 'label', label),
     value: sent?.get('label'),
     maxlength: MAX_LABEL,
   };
   const expires = html`<select id="field-expires" name="expires">
-    ${DAYS.map((count) => option(String(count), `after ${count} days`))} ${option('never', 'never')}
+    ${DAYS.map((count) => option(String(count), t('afterDays', { count })))} ${option('never', t('never'))}
   </select>`;
-  return html`${submitOnceField(sent)} ${labeledField('field-label', LABELS.label, html`<input${attributes(input)} />`, label)}
+  return html`${submitOnceField(sent)} ${labeledField('field-label', t('label'), html`<input${attributes(input)} />`, label)}
     ${checkboxes('resources', named, sent)} ${checkboxes('methods', METHODS, sent)}
-    ${labeledField('field-expires', 'Expires', expires)}`; // prettier-ignore
+    ${labeledField('field-expires', t('expires'), expires)}`; // prettier-ignore
 }
 
 /** Makes a token, or revokes one of the caller. @throws Problem 404 if the database has no table for tokens */
 export function ownTokens(context: AdminContext): Action {
   const { tokens, caller, views, report } = context;
-  if (!tokens) throw notFound('There is no such page.');
-  const back = { text: 'Your account', href: links.page('account') };
-  const crumbs = [back, 'Add a token'];
+  if (!tokens) throw notFound(t('noPage'));
+  const back = { text: t('yourAccount'), href: links.page('account') };
+  const crumbs = [back, t('addToken')];
   const read = (form: Form) => {
     const errors: FieldErrors = {};
     const named = (name: string): readonly string[] | undefined =>
@@ -65,21 +68,21 @@ export function ownTokens(context: AdminContext): Action {
     if (label.fault !== undefined) addError(errors, 'label', label.fault);
     const given = form.get('expires');
     const days = DAYS.find((count) => String(count) === given);
-    if (days === undefined && given !== 'never') addError(errors, 'expires', 'is not one of the choices');
+    if (days === undefined && given !== 'never') addError(errors, 'expires', t('notOneOfChoices'));
     const expires = given === 'never' ? null : expiryAfter(days);
     return { errors, facts: { label: label.value ?? '', scope, expires } };
   };
   return {
     page: ({ errors }, sent) => ({
-      title: 'Add a token',
+      title: t('addToken'),
       crumbs,
       address: links.page('tokens'),
       fields: tokenFields(context, errors, sent),
-      button: 'Add token',
+      button: t('addTokenNow'),
       back,
-      labels: LABELS,
+      labels: labels(),
       around: (form) =>
-        html`<p>A program sends a token instead of your user name and password. It may do what you may, and no more than is selected here.</p>
+        html`<p>${t('aboutTokens')}</p>
           ${form}`, // prettier-ignore
     }),
 
@@ -90,7 +93,7 @@ export function ownTokens(context: AdminContext): Action {
       return Object.keys(errors).length > 0 ? { errors, status: 400 } : undefined;
     },
 
-    needs: () => ({ password: 'Required to make a token.' }),
+    needs: () => ({ password: t('requiredForToken') }),
 
     async run(form) {
       let token: string | undefined;
@@ -103,15 +106,12 @@ export function ownTokens(context: AdminContext): Action {
       });
       const body = html`${
           token === undefined
-            ? html`<p class="lead">
-                This form was sent twice. The token was made the first time, and it cannot be shown again:
-                revoke it, and add another.
-              </p>`
-            : html`<p class="lead">Copy the token now: it cannot be shown again.</p>
-                ${shownOnce('Token', token)}`
+            ? html`<p class="lead">${t('tokenSentTwice')}</p>`
+            : html`<p class="lead">${t('copyToken')}</p>
+                ${shownOnce(t('token'), token)}`
         }
-        <p><a class="button" href="${links.page('account')}">Back to your account</a></p>`;
-      return pageReply(context, { title: 'Your new token', crumbs, kind: 'form', body });
+        <p><a class="button" href="${links.page('account')}">${t('backToAccount')}</a></p>`;
+      return pageReply(context, { title: t('yourNewToken'), crumbs, kind: 'form', body });
     },
   };
 }
@@ -127,6 +127,6 @@ export async function revoke(
   const isRevoked = await tokens?.revoke(id, userId);
   if (isRevoked) void report('token.revoked', { token: id });
   return isRevoked
-    ? redirectDone(context, page, 'The token was revoked.')
-    : redirectFailed(context, page, 'There is no such token. It may have been revoked before.');
+    ? redirectDone(context, page, t('tokenRevoked'))
+    : redirectFailed(context, page, t('noSuchToken'));
 }

@@ -6,6 +6,7 @@ import type { AdminContext, Flash, ResourceContext } from './admin-context.ts';
 import { links } from './admin-links.ts';
 import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
+import { t } from './language.ts';
 
 /** The CSRF token of a session. Only a page made for this session contains it. */
 export const csrfOf = (token: string): string => signature(token, 'form');
@@ -18,8 +19,7 @@ export const hasValidCsrf = (form: Form, token: string): boolean =>
 export const isSameOriginForm = ({ headers }: ApiRequest): boolean =>
   headers['sec-fetch-site'] === 'same-origin' || headers.origin !== undefined;
 
-export const staleForm = (): Problem =>
-  new Problem(403, 'This form has expired. Go back, reload the page, and try again.');
+export const staleForm = (): Problem => new Problem(403, t('formExpired'));
 
 /** The message that the last action left in a cookie. */
 export function readFlash(request: ApiRequest, token: string): Flash | undefined {
@@ -116,5 +116,5 @@ export const redirectFailed = (context: AdminContext, location: string, text: st
 export function shownProblem({ logger }: AdminContext, error: unknown): Problem | undefined {
   if (!(error instanceof DatabaseFault)) return asProblem(error);
   logger.error({ message: error.message, stack: error.stack });
-  return new Problem(500, `The database failed: ${error.message}.`);
+  return new Problem(500, t('databaseFailed', { reason: error.message }));
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { LANGUAGES, language, scriptTexts } from './language.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
@@ -40,23 +41,37 @@ export function assetOf(
   return { file, path: ROOT + file, reply: { status: 200, headers, body } };
 }
 
-const load = (name: string, extension: string): Asset =>
-  assetOf(name, extension, readFileSync(new URL(`${name}.${extension}`, import.meta.url)));
+/** @param beginning what comes before the file of this folder */
+const load = (name: string, extension: string, beginning = ''): Asset =>
+  assetOf(
+    name,
+    extension,
+    Buffer.from(beginning + readFileSync(new URL(`${name}.${extension}`, import.meta.url), 'utf8')),
+  );
 
-const [style, script] = [load('style', 'css'), load('script', 'js')];
+const style = load('style', 'css');
+/** The script with its texts, by language. */
+const scripts = new Map(
+  [...LANGUAGES.values()].map((one) => [
+    one.tag,
+    load('script', 'js', `const TEXTS = ${JSON.stringify(scriptTexts(one))};\n`),
+  ]),
+);
+const files = [style, ...scripts.values()];
 
 export const { path: STYLE_PATH } = style;
-export const { path: SCRIPT_PATH } = script;
+/** The path of the script in the language of the request. */
+export const scriptPath = (): string => scripts.get(language().tag)?.path ?? '';
 export const API_STYLE_PATH = API_ROOT + style.file;
 
 const IS_FILE = /^\/admin\/-\/(style|script|brand|logo)-[^/]*$/;
 
 /** Whether a path is that of a file of the admin area. */
-export const isAsset = (path: string): boolean => path === STYLE_PATH || path === SCRIPT_PATH;
+export const isAsset = (path: string): boolean => files.some((file) => file.path === path);
 
 /** A file of the admin area; undefined for any other path. @param own those of the brand @throws Problem 404 for another version of them */
 export function findAsset(path: string, own: readonly (Asset | undefined)[]): Reply | undefined {
-  const found = [style, script, ...own].find((asset) => asset?.path === path);
+  const found = [...files, ...own].find((asset) => asset?.path === path);
   if (!found && IS_FILE.test(path)) throw notFound('There is no such file.');
   return found?.reply;
 }

@@ -5,10 +5,10 @@ import type { ApiRequest } from '../../http/message/message.ts';
 
 /**
  * The session, the token that binds the login form to a browser, the flash message for the next page, the position of the last
- * write, and the time zone that the user has chosen.
+ * write, and the time zone and the language that the user has chosen.
  */
 export type CookieName = (typeof NAMES)[number];
-const NAMES = ['session', 'login', 'flash', 'position', 'zone'] as const;
+const NAMES = ['session', 'login', 'flash', 'position', 'zone', 'language'] as const;
 
 /** Browsers accept a cookie with this prefix only over TLS, so a network attacker cannot plant one. */
 const SECURE_PREFIX = '__Secure-';

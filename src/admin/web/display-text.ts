@@ -5,27 +5,27 @@ import type { Count } from '../../query/selection.ts';
 import { keyIn, textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
+import { numberText, t, type PlainCode } from './language.ts';
 import { shownTime } from './time-zone.ts';
 
 /** Characters of a long text that a list shows. */
 const MAX_SHOWN = 100;
 
 /** `1,234` */
-export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+export const grouped = numberText;
 
 /** `1 record`, `1,234 records` */
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${grouped(count)} ${count === 1 ? one : many}`;
 
-const PRECISION: Readonly<Record<Count['precision'], string>> = {
-  exact: '',
-  estimate: 'about ',
-  exceeded: 'more than ',
-};
+const PRECISION = {
+  exact: 'records',
+  estimate: 'aboutRecords',
+  exceeded: 'moreThanRecords',
+} as const satisfies Record<Count['precision'], string>;
 
 /** `3 records`, `about 20,000 records` */
-export const countedRecords = ({ count, precision }: Count): string =>
-  `${PRECISION[precision]}${counted(count, 'record')}`;
+export const countedRecords = ({ count, precision }: Count): string => t(PRECISION[precision], { count });
 
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
@@ -37,8 +37,8 @@ export function browserName(agent: string): string {
   const named = (names: Readonly<Record<string, string>>): string[] =>
     Object.entries(names).flatMap(([mark, name]) => (agent.includes(mark) ? [name] : []));
   const [[browser], [system]] = [named(BROWSERS), named(SYSTEMS)];
-  if (browser === undefined) return shortened(agent, 40) || 'unknown';
-  return system === undefined ? browser : `${browser} on ${system}`;
+  if (browser === undefined) return shortened(agent, 40) || t('unknown');
+  return system === undefined ? browser : t('browserOn', { browser, system });
 }
 
 /** Quotes a text as one word for a POSIX shell. */
@@ -48,9 +48,9 @@ export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\
 export const moment = (text: string): Html =>
   html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${shownTime(text)}</time>`;
 
-export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
+export const nothing = (): Html => html`<span class="nothing" title="${t('noValue')}">—</span>`;
 
-export const EMPTY_TEXT = html`<span class="nothing">empty text</span>`;
+export const emptyText = (): Html => html`<span class="nothing">${t('emptyText')}</span>`;
 
 /** Reads this many times more characters than it shows, because runs of whitespace shrink to one space. */
 const READ_FACTOR = 16;
@@ -94,12 +94,12 @@ const badge = (tone: Tone, label: string): Html => html`<span class="badge tone-
 
 /** A value for display. @param max characters; without it the text is not shortened */
 export function shownValue(column: Column, text: string | null, max?: number): Html | string {
-  if (text === null) return NOTHING;
+  if (text === null) return nothing();
   const { control } = column.type.input;
   const isBoolean = control === 'checkbox';
-  const label = choiceLabel(column, text, isBoolean ? (text === 'true' ? 'Yes' : 'No') : text);
+  const label = choiceLabel(column, text, isBoolean ? t(text === 'true' ? 'yes' : 'no') : text);
   const tone = column.tones?.get(text);
-  if (tone) return badge(tone, shortened(label || 'empty text'));
+  if (tone) return badge(tone, shortened(label || t('emptyText')));
   if (isBoolean) return label;
   if (control === 'date' || control === 'datetime-local') return moment(text);
   const shown = column.type.element ? arrayInWords(text, column) : label;
@@ -121,20 +121,18 @@ function arrayInWords(source: string, column: Column): string {
   return lines && lines.length > 0 && !lines.some((line) => line.includes(',')) ? lines.join(', ') : source;
 }
 
-/** Labels for the source of a change (`SOURCE_COLUMN`) and for its action. */
-export const SOURCE_LABELS: Readonly<Record<string, string>> = {
-  api: 'API',
-  admin: 'Admin area',
-  command: 'Command line',
-};
-export const ACTION_LABELS: Readonly<Record<string, string>> = {
-  create: 'added',
-  update: 'changed',
-  delete: 'deleted',
-};
+const SOURCES = { api: 'api', admin: 'adminArea', command: 'commandLine' } as const;
+const ACTIONS = { create: 'added', update: 'changed', delete: 'deleted' } as const;
 
-export const sourceLabel = (source: string): string => SOURCE_LABELS[source] ?? source;
-export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? action;
+const labelsOf = (codes: Readonly<Record<string, PlainCode>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(codes).map(([name, code]) => [name, t(code)]));
+
+/** Labels for the source of a change (`SOURCE_COLUMN`) and for its action. */
+export const sourceLabels = () => labelsOf(SOURCES);
+export const actionLabels = () => labelsOf(ACTIONS);
+
+export const sourceLabel = (source: string): string => sourceLabels()[source] ?? source;
+export const actionLabel = (action: string): string => actionLabels()[action] ?? action;
 
 /** A column of a record for display. A foreign key shows the label of the related record. */
 export function shownColumn(record: LabeledRecord, column: Column, max: number = MAX_SHOWN): Html | string {

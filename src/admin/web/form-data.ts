@@ -6,6 +6,7 @@ import { readMultipart, tooManyFields } from '../../http/message/multipart.ts';
 import { essenceOf } from '../../http/message/text-decoding.ts';
 import { decodeForm } from '../../query/parse/grammar.ts';
 import { LONGEST_FORM } from '../../resources/records/admin-listing.ts';
+import { t } from './language.ts';
 
 /** The fields of a submitted form, in its order. */
 export interface Form {
@@ -80,17 +81,14 @@ export async function readForm(request: ApiRequest, { bytes, fields, file }: For
   if (essence !== 'application/x-www-form-urlencoded')
     throw new Problem(
       415,
-      `The Content-Type must be multipart/form-data or application/x-www-form-urlencoded (got ${essence === '' ? 'none' : essence.slice(0, 100)}).`,
+      t('wrongContentType', { type: essence === '' ? t('none') : essence.slice(0, 100) }),
     );
   const decoded = decodeForm((await request.body(bytes)).toString('latin1'), fields);
   if (!decoded) throw tooManyFields(fields);
   return createForm(
     decoded.map(({ name, value }) => {
       if (name === undefined || value === undefined || !isUsable(name) || !isUsable(value))
-        throw new Problem(
-          400,
-          'A name or value in the form is not valid UTF-8, or contains a NUL character.',
-        );
+        throw new Problem(400, t('formNotUtf8'));
       return [name, name === file ? Buffer.from(value).toString('latin1') : value] as const;
     }),
   );

@@ -1,61 +1,75 @@
 // The help page of the keyboard shortcuts.
 import type { Reply } from '../../http/message/message.ts';
 import { html } from './html.ts';
+import { t, type PlainCode } from './language.ts';
 import { pageReply } from './layout.ts';
 import type { AdminContext } from './admin-context.ts';
 import { table } from './widgets.ts';
 
-/** What each key does; `script.js` implements them. */
-const KEYS = {
-  'On every page': [
-    ['Ctrl+K', 'Go to a list or a record'],
-    ['?', 'Show this page'],
+/** What each key does, by where; `script.js` implements them. */
+const KEYS: readonly (readonly [
+  where: PlainCode,
+  keys: readonly (readonly [key: string, does: PlainCode])[],
+])[] = [
+  [
+    'onEveryPage',
+    [
+      ['Ctrl+K', 'goToListOrRecord'],
+      ['?', 'showThisPage'],
+    ],
   ],
-  'In a list': [
-    ['/', 'Go to the search'],
-    ['j', 'Go to the next record'],
-    ['k', 'Go to the previous record'],
-    ['e', 'Open the record'],
-    ['x', 'Select the record, or deselect it'],
-    ['n', 'Add a record'],
+  [
+    'inList',
+    [
+      ['/', 'goToSearch'],
+      ['j', 'goToNextRecord'],
+      ['k', 'goToPreviousRecord'],
+      ['e', 'openRecord'],
+      ['x', 'selectRecord'],
+      ['n', 'addRecord'],
+    ],
   ],
-  'In the form of a record, also while typing': [
-    ['Ctrl+Enter', 'Save, and open the next record if there is one'],
-    ['Ctrl+S', 'Save and continue editing'],
+  [
+    'inForm',
+    [
+      ['Ctrl+Enter', 'saveAndOpenNext'],
+      ['Ctrl+S', 'saveAndStay'],
+    ],
   ],
-  'On the page of a record that was opened from a list': [
-    ['j', 'Open the next record'],
-    ['k', 'Open the previous record'],
+  [
+    'onRecordOfList',
+    [
+      ['j', 'openNextRecord'],
+      ['k', 'openPreviousRecord'],
+    ],
   ],
-  'In a field that searches for a record': [
-    ['↓', 'Show matching records, then go to the next one'],
-    ['↑', 'Go to the previous one'],
-    ['Enter', 'Choose it'],
-    ['Esc', 'Close the list and keep the earlier choice'],
+  [
+    'inSearchField',
+    [
+      ['↓', 'showMatching'],
+      ['↑', 'goToPreviousOne'],
+      ['Enter', 'chooseIt'],
+      ['Esc', 'closeList'],
+    ],
   ],
-} as const;
+];
 
 export function showKeyboardHelp(context: AdminContext): Reply {
-  const body = html`<p>
-      Keyboard shortcuts of one key work while you are not typing in a field. Everything they do also works
-      without them.
-    </p>
-    <noscript><p>They need JavaScript, which is turned off in this browser.</p></noscript>
+  const body = html`<p>${t('keysIntroduction')}</p>
+    <noscript><p>${t('keysNeedScript')}</p></noscript>
     <p id="keys-choice" hidden>
-      <label class="check"
-        ><input type="checkbox" id="keys-on" /> Use keyboard shortcuts in this browser</label
-      >
+      <label class="check"><input type="checkbox" id="keys-on" /> ${t('useKeys')}</label>
     </p>
-    ${Object.entries(KEYS).map(([heading, keys]) => {
-      const rows = keys.map(([key, text]) => [html`<kbd>${key}</kbd>`, text]);
+    ${KEYS.map(([where, keys]) => {
+      const rows = keys.map(([key, text]) => [html`<kbd>${key}</kbd>`, t(text)]);
       return html`<section>
-        <h2>${heading}</h2>
-        ${table(['Key', 'What it does'], rows, { className: 'keys' })}
+        <h2>${t(where)}</h2>
+        ${table([t('key'), t('whatItDoes')], rows, { className: 'keys' })}
       </section>`;
     })}`;
   return pageReply(context, {
-    title: 'Keyboard shortcuts',
-    crumbs: ['Keyboard shortcuts'],
+    title: t('keyboardShortcuts'),
+    crumbs: [t('keyboardShortcuts')],
     kind: 'keys',
     body,
   });

@@ -3,13 +3,14 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
-import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
+import { scriptPath, STYLE_PATH } from './assets.ts';
 import { brand } from './brand.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { listGroups, listMenu } from './list-menu.ts';
 import { links, type Link } from './admin-links.ts';
 import { shortened } from './display-text.ts';
+import { language, t } from './language.ts';
 import type { AdminContext } from './admin-context.ts';
 
 /** Allows only the service's own script and stylesheet, and no embedding in frames. @param images further hosts of images */
@@ -58,9 +59,9 @@ export interface AdminPage {
 
 export const crumbList = (
   crumbs: readonly Crumb[],
-  start: Link = { text: 'Start', href: links.dashboard },
+  start: Link = { text: t('start'), href: links.dashboard },
 ): Html =>
-  html`<nav class="crumbs" aria-label="Breadcrumb">
+  html`<nav class="crumbs" aria-label="${t('breadcrumb')}">
     <ol>
       <li><a href="${start.href}">${start.text}</a></li>
       ${crumbs.map((crumb) =>
@@ -93,15 +94,22 @@ function goForm({ request }: AdminContext): Html {
   const address = links.page('go');
   const isHere = withBasePath(request.path).replace(/\/?$/, '/') === address;
   const words = isHere ? new URLSearchParams(request.query).get('q') : '';
-  return html`<form class="go" role="search" aria-label="Go to" action="${address}">
-    <label for="go" class="hidden">Go to</label>
-    <input id="go" name="q" value="${words}" placeholder="Go to …" autocomplete="off" enterkeyhint="go" />
+  return html`<form class="go" role="search" aria-label="${t('goTo')}" action="${address}">
+    <label for="go" class="hidden">${t('goTo')}</label>
+    <input
+      id="go"
+      name="q"
+      value="${words}"
+      placeholder="${t('goToMore')}"
+      autocomplete="off"
+      enterkeyhint="go"
+    />
   </form>`;
 }
 
 /** The title of the admin area, after its logo. */
 function brandName(): Content {
-  const { title = 'Admin', logo } = brand();
+  const { title = t('admin'), logo } = brand();
   return html`${logo && html`<img src="${withBasePath(logo.path)}" alt="" /> `}${title}`;
 }
 
@@ -117,10 +125,10 @@ const header = (context: AdminContext): Html =>
     ${ribbonOf()}
     <a class="brand" href="${links.dashboard}">${brandName()}</a>
     ${listMenu(context)} ${goForm(context)}
-    <nav class="who" aria-label="Account">
-      <a href="${links.page('keys')}">Keyboard</a>
+    <nav class="who" aria-label="${t('account')}">
+      <a href="${links.page('keys')}">${t('keyboard')}</a>
       <a href="${links.page('account')}">${context.caller.name}</a>
-      ${buttonForm(links.page('logout'), context.csrf, 'Log out')}
+      ${buttonForm(links.page('logout'), context.csrf, t('logOut'))}
     </nav>
   </header>`;
 
@@ -139,7 +147,7 @@ export interface Shell {
 }
 
 export const shell = ({ title, kind, styles, script, top, main }: Shell): Html =>
-  html`${DOCTYPE}<html lang="en">
+  html`${DOCTYPE}<html lang="${language().tag}">
 <head>
 <meta charset="utf-8" />
 <title>${title}</title>
@@ -150,7 +158,7 @@ ${styles.map((style) => html`<link rel="stylesheet" href="${style}" />`)}
 ${script !== undefined && html`<script src="${script}" defer></script>`}
 </head>
 <body${attributes({ class: kind && `page-${kind}` })}>
-<a class="skip" href="#main">Skip to content</a>
+<a class="skip" href="#main">${t('skip')}</a>
 ${top}
 <main id="main" tabindex="-1">
 ${main}
@@ -173,7 +181,7 @@ export const headingOf = (title: string, actions?: Content, badges?: Content, be
 function tabTitle({ title, crumbs = [] }: AdminPage): string {
   const [first] = crumbs;
   const isNamed = typeof first !== 'object' || title.includes(first.text);
-  return `${title}${isNamed ? '' : ` · ${first.text}`} · ${brand().title ?? 'Admin'}`;
+  return `${title}${isNamed ? '' : ` · ${first.text}`} · ${brand().title ?? t('admin')}`;
 }
 
 /** The whole document; without an admin request it has no header. */
@@ -184,7 +192,7 @@ function document(context: AdminContext | undefined, page: AdminPage): Html {
   const isBesideGroups = kind !== 'dashboard';
   const top = html`${context && header(context)} ${context && isBesideGroups && listGroups(context)}
   ${context && crumbs && crumbList(crumbs)}
-  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
+  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">${t('viewRecord')}</a>`}</p>`}`;
   const main = html`${
     !context &&
     html`${ribbonOf()}
@@ -195,7 +203,7 @@ function document(context: AdminContext | undefined, page: AdminPage): Html {
     title: tabTitle(page),
     kind,
     styles: [STYLE_PATH, ...(style ? [style.path] : [])].map(withBasePath),
-    script: withBasePath(SCRIPT_PATH),
+    script: withBasePath(scriptPath()),
     top,
     main,
   });

@@ -5,6 +5,7 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import type { AdminContext } from './admin-context.ts';
 import { links } from './admin-links.ts';
 import { attributes, html, type Html } from './html.ts';
+import { t } from './language.ts';
 
 /** Resources with the heading of their group. */
 export interface ResourceGroup {
@@ -20,7 +21,7 @@ export function groupsOf({ resources, history }: AdminContext): readonly Resourc
     groups.set(resource.group, [...(groups.get(resource.group) ?? []), resource]);
   }
   return [...groups].map(([group, members]) => ({
-    title: group === '' ? 'Records' : group,
+    title: group === '' ? t('groupOfRecords') : group,
     resources: members,
   }));
 }
@@ -33,9 +34,9 @@ const item = ({ request }: AdminContext, { name, title }: AdminView): Html => {
 
 /** The menu in the header. */
 export const listMenu = (context: AdminContext): Html =>
-  html`<nav class="lists" aria-label="Lists">
+  html`<nav class="lists" aria-label="${t('lists')}">
     <details class="menu">
-      <summary>Lists</summary>
+      <summary>${t('lists')}</summary>
       <ul>
         ${[...context.resources.values()].map((resource) => item(context, resource))}
       </ul>
@@ -46,8 +47,8 @@ export const listMenu = (context: AdminContext): Html =>
 export function listGroups(context: AdminContext): Html {
   const { resources, history } = context;
   const system = [history, resources.get(EVENT.model)].filter((one) => one && resources.has(one.name));
-  const groups = [...groupsOf(context), { title: 'System', resources: system }];
-  return html`<nav class="side" aria-label="All lists">
+  const groups = [...groupsOf(context), { title: t('system'), resources: system }];
+  return html`<nav class="side" aria-label="${t('allLists')}">
     ${groups.map(
       ({ title, resources: members }) =>
         members.length > 0 &&

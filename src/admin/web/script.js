@@ -1,14 +1,15 @@
-/* global document, window, fetch, Element, Event, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
+/* global TEXTS, document, window, fetch, Element, Event, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
 // Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
 
   /** The key in local storage that turns keyboard shortcuts off. */
   const KEYS_OFF = 'admin.keys.off';
-  /** The last line of a list that does not show all matches. */
-  const MORE = 'More records match. Type more words.';
   /** Milliseconds without typing before a search starts. */
   const SEARCH_DELAY = 200;
+
+  /** The text of a code in the language of the page; see `assets.ts`. */
+  const t = (code, params = {}) => TEXTS[code].replace(/\{(\w+)\}/g, (_, name) => params[name]);
 
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -147,7 +148,8 @@
         });
         list.replaceChildren(...items);
         list.hidden = items.length === 0 || document.activeElement !== goField;
-        status.textContent = items.length === 0 ? 'Nothing found.' : `${items.length} found`;
+        status.textContent =
+          items.length === 0 ? t('nothingFound') : t('matchesFound', { found: items.length });
       } catch {
         // It was aborted, or there is no connection.
       }
@@ -175,8 +177,8 @@
     const boxes = all('tbody .check input[type=checkbox]', table);
     const head = table.querySelector('thead .check');
     if (!head || boxes.length === 0) continue;
-    const selectAll = make('input', { type: 'checkbox', 'aria-label': 'Select all on this page' });
-    head.dataset.label = 'Select all on this page';
+    const selectAll = make('input', { type: 'checkbox', 'aria-label': t('selectAll') });
+    head.dataset.label = t('selectAll');
     head.replaceChildren(selectAll);
     const label = document.querySelector('label[for=bulk-action]');
     const initialLabel = label?.textContent;
@@ -189,9 +191,9 @@
       selectAll.indeterminate = count > 0 && count < boxes.length;
       if (!label) return;
       label.textContent = allMatching?.checked
-        ? 'With all:'
+        ? t('withAll')
         : count > 0
-          ? `With ${count} selected:`
+          ? t('withCountSelected', { count })
           : initialLabel;
     };
     allMatching?.addEventListener('change', show);
@@ -297,7 +299,7 @@
     // A plain `-` marks paths that are not records.
     const segment = id === '-' ? '%2D' : encodeURIComponent(id);
     link.href = lookup.replace('-/lookup/', `${segment}/`);
-    link.setAttribute('aria-label', `Open ${label}`);
+    link.setAttribute('aria-label', t('openOne', { label }));
   }
 
   for (const link of all('select + a[data-open]')) {
@@ -325,7 +327,7 @@
       'aria-autocomplete': 'list',
       'aria-expanded': 'false',
       'aria-controls': listId,
-      placeholder: 'Type to search',
+      placeholder: t('typeToSearch'),
     });
     for (const { name, value } of [...key.attributes])
       if (name === 'required' || name.startsWith('aria-')) input.setAttribute(name, value);
@@ -333,7 +335,7 @@
     const list = make('ul', {
       role: 'listbox',
       id: listId,
-      'aria-label': 'Records',
+      'aria-label': t('recordsFound'),
       tabindex: '-1',
       hidden: '',
     });
@@ -365,7 +367,7 @@
     const box = make('div', { class: 'combobox' });
     box.append(input, list);
     field.append(box, link, status);
-    link.textContent = 'Open';
+    link.textContent = t('open');
     showLink();
 
     /** Updates the link to the chosen record. */
@@ -416,7 +418,7 @@
         const address = `${field.dataset.lookup}?_search=${encodeURIComponent(wanted)}`;
         const response = await fetch(address, { signal: request.signal });
         if (response.redirected) {
-          announce('Your session has expired. Save to log in again; what you typed is kept.');
+          announce(t('sessionExpired'));
           return open(false);
         }
         if (!response.ok) throw new Error(String(response.status));
@@ -425,7 +427,7 @@
         searchedFor = wanted;
       } catch (error) {
         if (error.name === 'AbortError') return;
-        announce('The search failed. Try again.');
+        announce(t('searchFailed'));
         return open(false);
       }
       const option = (record, at) => {
@@ -436,13 +438,13 @@
         return item;
       };
       const more = { role: 'option', class: 'hint', 'aria-disabled': 'true', 'aria-selected': 'false' };
-      const rest = hasMore ? [make('li', more, MORE)] : [];
+      const rest = hasMore ? [make('li', more, t('moreMatch'))] : [];
       list.replaceChildren(...records.map(option), ...rest);
       activate(-1);
       // The visible list already shows the result; only screen readers need the text.
-      if (records.length === 0) announce('No matching records.');
-      else if (hasMore) announce(`The first ${records.length}. ${MORE}`, true);
-      else announce(`${records.length} found`, true);
+      if (records.length === 0) announce(t('noMatches'));
+      else if (hasMore) announce(t('firstMatches', { shown: records.length }), true);
+      else announce(t('matchesFound', { found: records.length }), true);
       if (document.activeElement !== input) chooseMeant();
       open(records.length > 0 && document.activeElement === input);
     }
@@ -453,7 +455,7 @@
       const record = records.find(({ id }) => id === match);
       if (!record) return;
       choose(record);
-      announce(`${record.label} was chosen.`, true);
+      announce(t('wasChosen', { label: record.label }), true);
     }
 
     // Until a record is chosen, the form sends the text itself: it may be a key, and the server reports invalid words.

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Column } from '../../db/schema/model.ts';
 import { parseDateTime } from '../../db/types/dates.ts';
+import { eitherOr, t } from './language.ts';
 
 /** The zone of the request that is being answered. Each function that shows a value would need it as a parameter. */
 const zones = new AsyncLocalStorage<string>();
@@ -100,10 +101,8 @@ export function zoneFault(text: string): string | undefined {
   const [, local = '', zone] = UNRESOLVED.exec(text) ?? [];
   if (zone === undefined || zone !== timeZone()) return undefined;
   const { all, right } = readings(local);
-  const meant = all.map(withOffset).sort().join(' or ');
-  return right.length > 1
-    ? `occurs twice in ${zone}, because the clocks are set back: enter ${meant}`
-    : `does not occur in ${zone}, because the clocks are set forward: enter ${meant}`;
+  const meant = eitherOr(all.map(withOffset).sort());
+  return t(right.length > 1 ? 'occursTwice' : 'doesNotOccur', { zone, meant });
 }
 
 /** A value of a form as text that does not depend on the zone. */

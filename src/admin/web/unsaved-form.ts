@@ -1,6 +1,7 @@
 // A form that was sent after its session had ended. The login page carries it, signed, until its user has logged in again.
 import { Problem } from '../../errors.ts';
 import { createForm, PASSWORD_FIELDS, type Form } from './form-data.ts';
+import { t } from './language.ts';
 import { createSignedTexts } from './signed-text.ts';
 
 /** How long the login page can give the form back (milliseconds). */
@@ -39,7 +40,7 @@ export function createUnsavedForms(secret: Buffer) {
         path,
         entries: entries.filter(([name]) => !DROPPED_FIELDS.has(name)),
       });
-      if (signed.length > MAX_LENGTH) throw new Problem(413, 'The form is too large.');
+      if (signed.length > MAX_LENGTH) throw new Problem(413, t('formTooLarge'));
       return signed;
     },
 

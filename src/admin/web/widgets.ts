@@ -3,24 +3,22 @@ import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Link } from './admin-links.ts';
 import { capitalized } from './display-text.ts';
+import { t } from './language.ts';
 import { attributes, html, type Attributes, type Content, type Html } from './html.ts';
 
 const PASSWORDS = {
-  _current: { label: 'Your current password', autocomplete: 'current-password' },
-  _password: { label: 'New password', autocomplete: 'new-password' },
-  _repeat: { label: 'New password, again', autocomplete: 'new-password' },
-  _code: { label: 'Code of your second factor', autocomplete: 'one-time-code' },
-};
+  _current: { label: 'currentPassword', autocomplete: 'current-password' },
+  _password: { label: 'newPassword', autocomplete: 'new-password' },
+  _repeat: { label: 'newPasswordAgain', autocomplete: 'new-password' },
+  _code: { label: 'secondFactorCode', autocomplete: 'one-time-code' },
+} as const;
 
 /** Whether the field is that of a code, which is shown as it is typed. */
 const isCode = (name: string): boolean => name === '_code';
 
-const CODE_HINT = 'The 6 digits that your authenticator app shows now, or a recovery code.';
-
 /** The labels of the fields for passwords and codes, by field name. */
-export const PASSWORD_LABELS = Object.fromEntries(
-  Object.entries(PASSWORDS).map(([name, { label }]) => [name, label]),
-);
+const passwordLabels = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(PASSWORDS).map(([name, { label }]) => [name, t(label)]));
 
 /** What a field shows below its control. */
 interface FieldParts {
@@ -52,7 +50,7 @@ export function controlAttributes(id: string, name: string, parts: FieldParts): 
 export const labeledField = (id: string, label: Content, control: Content, parts: FieldParts = {}): Html =>
   html`<div class="${isFaulty(parts) ? 'field faulty' : 'field'}">
     <label for="${id}" ${attributes({ class: parts.isLabelHidden && 'hidden' })}
-      >${label}${parts.isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
+      >${label}${parts.isRequired && html` <span class="required" title="${t('required')}" aria-hidden="true">*</span>`}</label
     >
     <div class="control">
       ${control} ${parts.hint && html`<p class="hint" id="${id}-hint">${parts.hint}</p>`}
@@ -70,9 +68,13 @@ export const sentence = (text: string): string => `${capitalized(text)}${/[.!?]$
 
 /**
  * All errors of a form with links to their fields; false if there are none. A screen reader reads it when the page loads.
- * @param labels the label of each field, in the order of the form; a field without a label gets no link
+ * @param others the labels of the other fields than those for passwords, in the order of the form; a field without a label gets no link
  */
-export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string, string>>): Html | false {
+export function errorSummary(
+  errors: FieldErrors,
+  others: Readonly<Record<string, string>> = {},
+): Html | false {
+  const labels = { ...others, ...passwordLabels() };
   const order = Object.keys(labels);
   const position = ([field]: readonly [string, unknown]): number =>
     order.includes(field) ? order.indexOf(field) : order.length;
@@ -87,7 +89,7 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
   return (
     entries.length > 0 &&
     html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
-      <h2>${entries.length === 1 ? 'One field has an error' : `${entries.length} fields have errors`}</h2>
+      <h2>${t('fieldsHaveErrors', { count: entries.length })}</h2>
       <ul>
         ${entries.map(item)}
       </ul>
@@ -105,7 +107,7 @@ export const passwordFields = (
   {
     isRequired = true,
     hint: newHint = '',
-    codeHint = CODE_HINT,
+    codeHint = t('codeHint'),
   }: { readonly isRequired?: boolean; readonly hint?: string; readonly codeHint?: string } = {},
 ): Html =>
   html`${names.map((name) => {
@@ -119,7 +121,7 @@ export const passwordFields = (
       autocomplete,
       inputmode: isCode(name) && 'numeric',
     };
-    return labeledField(id, label, html`<input${attributes(control)} />`, parts);
+    return labeledField(id, t(label), html`<input${attributes(control)} />`, parts);
   })}`;
 
 /**
@@ -200,5 +202,5 @@ export const resourceRow = ({ title, may }: AdminView, link: Content, count: str
   html`<tr>
     <th scope="row">${link}</th>
     <td class="number">${count}</td>
-    <td>${may.has('add') && html`<a href="${add}" aria-label="Add to ${title}">Add</a>`}</td>
+    <td>${may.has('add') && html`<a href="${add}" aria-label="${t('addTo', { title })}">${t('add')}</a>`}</td>
   </tr>`;

@@ -20,8 +20,8 @@ export interface LaneLimits {
   /** Milliseconds that an entry may wait. */
   readonly maxWait: number;
   /** The detail of the 429 for a client that waits for its own entries, which else gets the 503, and of the 503. */
-  readonly own?: Message | string;
-  readonly full?: Message | string;
+  readonly own?: Message;
+  readonly full?: Message;
 }
 
 /** What uses a connection that another client may need. */

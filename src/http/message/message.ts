@@ -115,7 +115,7 @@ export interface Area {
   /** Lets the browser keep the position of a write, and send it with later requests. */
   readonly keepPosition: (request: ApiRequest, reply: Reply, position: string) => Reply;
   /** Renders an error. `requestId` identifies the log line with the cause of a 500. */
-  readonly problem: (problem: Problem, requestId: string) => Reply;
+  readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }
 
 /** Becomes the response `UNAUTHORIZED`. Clients rely on its form, so it does not depend on `Accept`. */

@@ -130,7 +130,7 @@ export function createHandler(options: HandlerOptions): Handler {
   function refuse(exchange: Exchange, error: unknown): Reply {
     return errorReply(error, exchange.id, logger, (problem, id) => {
       const area = errorArea(exchange, site());
-      return area ? area.problem(problem, id) : problemReply(problem, id);
+      return area ? area.problem(problem, id, exchange) : problemReply(problem, id);
     });
   }
 

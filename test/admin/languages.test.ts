@@ -1,0 +1,128 @@
+// The admin area in several languages: the catalogs are complete, and a page is in the language of its reader.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { ENGLISH, type Text } from '../../src/admin/texts/english.ts';
+import { FRENCH, FRENCH_MESSAGES } from '../../src/admin/texts/french.ts';
+import { GERMAN, GERMAN_MESSAGES } from '../../src/admin/texts/german.ts';
+import { SPANISH, SPANISH_MESSAGES } from '../../src/admin/texts/spanish.ts';
+import { ENGLISH_MESSAGES } from '../../src/messages.ts';
+import { users } from '../db/helpers.ts';
+import { REPOSITORY } from '../paths.ts';
+import { openBrowser, useAdmin } from './support.ts';
+
+const formsOf = (text: Text = ''): readonly string[] =>
+  typeof text === 'string' ? [text] : [text.one, text.other];
+const namesIn = (text: Text | undefined): readonly string[] =>
+  [...(formsOf(text).at(-1) ?? '').matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort();
+
+describe('the catalogs', () => {
+  for (const [language, texts] of Object.entries<Readonly<Record<string, Text>>>({
+    German: { ...GERMAN, ...GERMAN_MESSAGES },
+    French: { ...FRENCH, ...FRENCH_MESSAGES },
+    Spanish: { ...SPANISH, ...SPANISH_MESSAGES },
+  }))
+    test(`in ${language} have the forms and the parameters of the English texts`, () => {
+      for (const [code, english] of Object.entries<Text>({ ...ENGLISH, ...ENGLISH_MESSAGES })) {
+        const text = texts[code];
+        assert.equal(formsOf(text).length, formsOf(english).length, code);
+        assert.deepEqual(namesIn(text), namesIn(english), code);
+        for (const form of formsOf(text)) assert.match(form, /\S/, code);
+      }
+    });
+
+  test('have no text that no page shows', () => {
+    const folder = join(REPOSITORY, 'src/admin');
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      /\.(ts|js)$/.test(name),
+    );
+    const sources = files
+      .filter((name) => !name.startsWith('texts'))
+      .map((name) => readFileSync(join(folder, name), 'utf8'));
+    const used = new Set(
+      sources.flatMap((source) =>
+        [...source.matchAll(/'(\w+)'|(\w+): \[/g)].map(([, one, other]) => one ?? other),
+      ),
+    );
+    assert.deepEqual(
+      Object.keys(ENGLISH).filter((code) => !used.has(code)),
+      [],
+    );
+  });
+});
+
+describe('a page', () => {
+  const { service, ada } = useAdmin([users]);
+  const languageOf = (text: string): string | undefined => /<html lang="(\w+)">/.exec(text)?.[1];
+
+  for (const [header, language] of [
+    ['de', 'de'],
+    ['de-CH, en;q=0.5', 'de'],
+    ['it, fr;q=0.4, es;q=0.6', 'es'],
+    ['FR-ca', 'fr'],
+    ['de;q=0, fr;q=0.1', 'fr'],
+    ['*', 'en'],
+    ['it', 'en'],
+    [';;q=x,,de;q=1', 'de'],
+    ['', 'en'],
+  ] as const)
+    test(`is in the language that the browser prefers: "${header}" gives ${language}`, async () => {
+      const headers = { 'accept-language': header };
+      const login = await openBrowser(service).get('/admin/-/login/', headers);
+      assert.equal(languageOf(login.text), language);
+      const page = await ada.get('/admin/', headers);
+      assert.equal(languageOf(page.text), language);
+      const { logOut } = { en: ENGLISH, de: GERMAN, fr: FRENCH, es: SPANISH }[language];
+      assert.ok(page.text.includes(`>\n${formsOf(logOut)[0]}\n</button>`));
+    });
+
+  test('is in the language that was chosen on the account page, until that of the browser is chosen again', async () => {
+    await ada.get('/admin/-/account/');
+    const german = { 'accept-language': 'de' };
+    assert.equal((await ada.post('/admin/-/display/', { language: 'fr' }, german)).status, 303);
+    const { text } = await ada.get('/admin/-/account/', german);
+    assert.equal(languageOf(text), 'fr');
+    assert.match(text, /<option  ?value="fr" lang="fr" selected>/);
+    await ada.post('/admin/-/display/', { language: '' });
+    assert.equal(languageOf((await ada.get('/admin/', german)).text), 'de');
+  });
+
+  test('has the titles of the history and of its columns in the language', async () => {
+    for (const [header, title, column] of [
+      ['de', 'Verlauf', 'Wann'],
+      ['fr', 'Historique', 'Quand'],
+      ['es', 'Historial', 'Cuándo'],
+      ['en', 'History', 'When'],
+    ] as const) {
+      const { text } = await ada.get('/admin/vitrine_history/', { 'accept-language': header });
+      assert.ok(text.includes(`<h1>${title}</h1>`), title);
+      assert.ok(text.includes(`<legend>${column}</legend>`), column);
+    }
+  });
+
+  test('shows errors in the language, also those that clients of the API get in English', async () => {
+    const headers = { 'accept-language': 'de' };
+    const missing = await ada.get('/admin/user/999999/', headers);
+    assert.ok(missing.text.includes(GERMAN_MESSAGES.noRecord));
+    assert.ok(missing.text.includes(`<h1>${GERMAN.pageNotFound as string}</h1>`));
+    const { text } = await ada.get('/admin/user/?nosuch=1', headers);
+    assert.ok(text.includes(GERMAN_MESSAGES.noColumn));
+  });
+
+  test('cannot be in another language; a cookie with one has no effect', async () => {
+    await ada.get('/admin/-/account/');
+    assert.equal((await ada.post('/admin/-/display/', { language: 'it' })).status, 400);
+    ada.cookies.set('admin-language', 'constructor');
+    assert.equal(languageOf((await ada.get('/admin/')).text), 'en');
+    ada.cookies.delete('admin-language');
+  });
+
+  test('writes numbers as the language does, and the API speaks English', async () => {
+    await service.sql`insert into "user" (username, password, email) select 'u' || n, 'x', 'u' || n from generate_series(1, 1500) n`;
+    const { text } = await ada.get('/admin/user/', { 'accept-language': 'de' });
+    assert.match(text, /1\.50\d/);
+    const answer = await fetch(`${service.base}/api/nosuch/`, { headers: { 'accept-language': 'de' } });
+    assert.equal(((await answer.json()) as { detail: string }).detail, ENGLISH_MESSAGES.noResource);
+  });
+});
