@@ -678,7 +678,9 @@ describe('the views of a list', () => {
 
   test('are saved for oneself, renamed and deleted', async () => {
     const query = '?ready=true&_columns=name,day&ordering=-name&_search=a';
-    const save = linksOf(await list(`${query}&page=1`))['Save this view'] ?? '';
+    const before = await list(`${query}&page=1`);
+    assert.deepEqual(tabs(before).map(([title]) => title), ['Save this view']); // prettier-ignore
+    const save = linksOf(before)['Save this view'] ?? '';
     const form = await ada.get(save);
     assert.match(readable(form), /Save this view: Things/);
     for (const title of [' ', 'x'.repeat(61)]) assert.equal((await ada.post(save, { title })).status, 400);

@@ -53,15 +53,13 @@ const savedOf = ({ savedViews, resource, caller }: ResourceContext): Promise<rea
   savedViews?.list(resource.name, caller) ?? Promise.resolve([]);
 
 /**
- * The tabs, one for all records, and a link that saves the list as one; false without any. A view is left out for callers who
- * lack a value of it, and one of others for callers who do not see its columns: its address names them.
+ * The tabs, with one for all records, and a link that saves the list as one; false without both. A view is left out for callers
+ * who lack a value of it, and one of others for callers who do not see its columns: its address names them.
  */
 export async function viewTabs(context: ResourceContext, state: ListState): Promise<Html | false> {
   const { resource, caller, savedViews } = context;
   const saved = (await loadOptional(context, 'the saved views', savedOf(context))) ?? [];
   const views = [...resource.views.map((view) => ({ ...view, isShared: true, id: undefined })), ...saved];
-  const isPlain = state.isSame(state.of(new LinkParameters()));
-  if (views.length === 0 && (isPlain || !savedViews)) return false;
   const parsed = views.map(({ query, ...view }) => ({
     ...view,
     parameters: LinkParameters.parseOrEmpty(query).list,
@@ -86,9 +84,10 @@ export async function viewTabs(context: ResourceContext, state: ListState): Prom
   const save = current ? current.id : '';
   const mayChange = savedViews && save !== undefined && (caller.admin || !current?.isShared);
   const list = state.parameters.without('page', 'limit');
+  if (tabs.length === 0 && !mayChange) return false;
   return html`<nav class="tabs" aria-label="${t('views')}">
     <ul>
-      ${all.map(({ title, view }) => html`<li><a href="${view.address()}" ${attributes({ 'aria-current': view.isSame(state) && 'page' })}>${title}</a></li>`)}
+      ${tabs.length > 0 && all.map(({ title, view }) => html`<li><a href="${view.address()}" ${attributes({ 'aria-current': view.isSame(state) && 'page' })}>${title}</a></li>`)}
       ${mayChange && html`<li class="save"><a href="${links.action(resource.name, 'view', save === '' ? list : list.with('_view', save))}">${t(save === '' ? 'saveView' : 'changeView')}</a></li>`}
     </ul>
   </nav>`;
