@@ -50,7 +50,18 @@ const seen: Resource = {
   admin: { list: ['url', 'email', 'image'], readonly: Object.keys(columns) },
 };
 
-const { ada, service } = useAdmin([user, ticket, contact, seen], {
+/** The same columns, as rows on the form of another record. */
+const folder: Resource = {
+  model: 'folder',
+  columns: { name: { type: 'string' } },
+  admin: { inlines: [{ model: 'sheet', readonly: true }] },
+};
+const sheet: Resource = {
+  model: 'sheet',
+  columns: { folder: { type: 'foreignKey', references: 'folder' }, ...columns },
+};
+
+const { ada, service } = useAdmin([user, ticket, contact, seen, folder, sheet], {
   admin: { images: ['cdn.example.com', 'localhost:9000'] },
 });
 
@@ -131,21 +142,25 @@ describe('a text column with a widget', () => {
 
   test('has no link in the link of the record, and is read-only as in a list, with Markdown rendered', async () => {
     const values = { url: 'https://a.b/', email: 'a@b.c', image: 'https://cdn.example.com/i', markdown: '*a* <i>', color: 'red', code: 'a\n  b' }; // prettier-ignore
+    await service.sql`insert into folder (name) values ('f')`;
+    await service.sql`insert into sheet ${service.sql({ folder_id: 1, ...values })}`;
     const [row] = await service.sql`insert into seen ${service.sql({ name: 'x', ...values })} returning id`;
     const list = await ada.get('/admin/seen/');
     const path = `/admin/seen/${row?.['id']}/`;
     assert.equal(cellOf(list, 'Url'), `<a href="${path}">https://a.b/</a>`);
     assert.match(inLine(cellOf(list, 'Image')), /^<a href="https:[^"]*" rel="noreferrer"><img /);
-    const { text: source } = await ada.get(path);
-    const page = inLine(source);
-    assert.ok(source.includes('<code>a\n  b</code>'));
-    for (const part of [
-      outer('https://a.b/', 'https://a.b/'),
-      outer('mailto:a@b.c', 'a@b.c'),
-      `${swatch('red')} red`,
-      '<div class="markdown"><p><em>a</em> &lt;i&gt;</p></div>',
-    ])
-      assert.ok(page.includes(inLine(part)), part);
+    for (const one of [path, '/admin/folder/1/']) {
+      const { text: source } = await ada.get(one);
+      const page = inLine(source);
+      assert.ok(source.includes('<code>a\n  b</code>'));
+      for (const part of [
+        outer('https://a.b/', 'https://a.b/'),
+        outer('mailto:a@b.c', 'a@b.c'),
+        `${swatch('red')} red`,
+        '<div class="markdown"><p><em>a</em> &lt;i&gt;</p></div>',
+      ])
+        assert.ok(page.includes(inLine(part)), `${one}: ${part}`);
+    }
   });
 
   test('lets pages load images of the allowed hosts only, and no page without a session', async () => {

@@ -19,9 +19,12 @@ import {
 import { fieldsInRows, withKeysInRows, type RenderField } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
+import { brand } from '../web/brand.ts';
 import { shownColumn, shownValue } from '../web/display-text.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { renderMarkdown } from '../web/markdown.ts';
+import { seenValue } from '../web/seen-value.ts';
 import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
 import { t } from '../web/language.ts';
 
@@ -324,9 +327,11 @@ function deleteBox(row: InlineRow): Content {
 /** The value of a column without a field. A text keeps its lines, unless it is long. */
 function shownCell(stored: StoredRecord, column: Column): Html {
   const text = textOfColumn(stored.fields, column);
+  if (text !== null && column.widget === 'markdown') return renderMarkdown(text);
   const isWhole = !column.references && (text?.length ?? 0) <= MAX_SHOWN;
+  const shown = isWhole ? shownValue(column, text) : shownColumn(stored, column, MAX_SHOWN);
   return html`<span class="value"
-    >${isWhole ? shownValue(column, text) : shownColumn(stored, column, MAX_SHOWN)}</span
+    >${text === null ? shown : seenValue(column, text, shown, brand().images)}</span
   >`;
 }
 
