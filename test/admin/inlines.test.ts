@@ -425,6 +425,23 @@ describe('the form of a stored record', () => {
     assert.deepEqual(await rowsOf(second.location?.split('/')[3] ?? ''), []);
   });
 
+  test('saves the record and copies it from one form, in either order', async () => {
+    for (const buttons of [
+      ['new', 'stay'],
+      ['stay', 'new'],
+    ]) {
+      const id = await insert();
+      const number = `both-${buttons.join('-')}`;
+      const fields = { ...fieldsOf(await ada.get(pageOf(id))), number };
+      const row = line(0, { product_id: await productId('Bread') });
+      for (const _save of buttons) assertSaved(await ada.post(pageOf(id), { ...fields, ...row, _save }));
+      const [found] = await service.sql`
+        select count(distinct purchase.id)::int as purchases, count(*)::int as lines
+        from purchase join line on purchase_id = purchase.id where number = ${number}`;
+      assert.deepEqual(found, { purchases: 2, lines: 2 });
+    }
+  });
+
   test('shows at most 50 rows, then a link', async () => {
     const id = await insert();
     await service.sql`insert into product (name) select 'Many ' || n from generate_series(1, 60) n`;

@@ -144,9 +144,9 @@ const ROW_CHOICES = /\._(?:id|delete)$/;
 /**
  * What a form saves, to recognize it when it is sent again, as it was or as it was shown after an error. So keys count in place of
  * the words that mean them, and rows that were not touched do not count.
- * @param choices the control fields of rows that count
+ * @param id of the record that the form changes: *Save as new* is another save of the same form
  */
-function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], choices?: RegExp): Form {
+function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], id?: string): Form {
   const touched = rows.filter((row) => isTouched(row) && !row.isDeleted);
   const carried = [{ fields, typed }, ...touched].flatMap((one) =>
     one.fields.flatMap((field) => {
@@ -154,10 +154,10 @@ function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], 
       return value ? field.carried(value) : [];
     }),
   );
-  return createForm([
-    ...form.entries.filter(([name]) => name.startsWith('_') || choices?.test(name)),
-    ...carried,
-  ]);
+  const isKept = (name: string): boolean =>
+    name.startsWith('_') || (id !== undefined && ROW_CHOICES.test(name));
+  const changed = id === undefined ? [] : [['_id', id] as const];
+  return createForm([...changed, ...form.entries.filter(([name]) => isKept(name)), ...carried]);
 }
 
 async function create(context: ResourceContext, copied: Copied): Promise<Reply> {
@@ -205,7 +205,7 @@ async function update(
     await rows.write(by, stored.id, caller);
     return stored;
   };
-  const content = contentOf({ typed, form, rows: sent }, fieldsOf(resource, false), ROW_CHOICES);
+  const content = contentOf({ typed, form, rows: sent }, fieldsOf(resource, false), stored.id);
   const write = (): Promise<unknown> => (rows.isEmpty ? save(operations) : saveOnce(context, content, save));
   try {
     const outcome = await trySave(context, stored.id, body, write, rows);
