@@ -609,11 +609,16 @@ describe('a row that another user has changed', () => {
     const changer = await withRole('changer');
     const seen = { ...fieldsOf(await changer.get(pageOf(id))), ...line(0, { quantity: '77' }) };
     await service.sql`delete from purchase where id = ${id}`;
-    const copied = await changer.post(pageOf(id), seen);
-    assert.equal(copied.status, 409);
-    assert.match(copied.text, /Line 1, Quantity[\s\S]*>\n77</);
+    const choice = { _for: 'line.0.product_id', _choose: await productId('Bread') };
+    for (const button of [{}, { _more: 'line' }, choice]) {
+      const copied = await changer.post(pageOf(id), { ...seen, ...button });
+      assert.equal(copied.status, 409);
+      assert.match(copied.text, /Line 1, Quantity[\s\S]*>\n77</);
+      const shown = await ada.post(pageOf(id), { ...fields, ...button });
+      assert.equal(shown.status, 409);
+      assert.match(readable(shown), /has been deleted/);
+    }
     const answer = await ada.post(pageOf(id), fields);
-    assert.equal(answer.status, 409);
     const again = await ada.post(ADD, fieldsOf(answer));
     assertSaved(again);
     const [row] = await service.sql`select max(id) as id from purchase`;

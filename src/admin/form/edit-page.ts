@@ -49,7 +49,7 @@ import {
   withMoreRows,
   type InlineRow,
 } from './inline-rows.ts';
-import { recordForm } from './record-form.ts';
+import { recordForm, type RecordForm } from './record-form.ts';
 import { RowWrites, trySave } from './row-writes.ts';
 import { addPassword, afterSave, bodyOf, isSaved, type FormBody } from './save.ts';
 
@@ -321,6 +321,10 @@ export async function saveRecord(context: FormContext, submitted: Form, attempt 
   if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound(t('noPage'));
   const { form, fields, typed: sent, stored, rows: typedRows } = await readForm(context, submitted);
   const page = { typed: sent, stored, sent: form, rows: typedRows };
+  const again = (changes: Partial<RecordForm>): Promise<Reply> => {
+    const shown = { ...page, ...changes };
+    return id === undefined || stored ? recordForm(context, shown) : showGone(context, { ...shown, form });
+  };
   const find = (name: string | undefined): FormField | undefined =>
     fields.find((field) => field.name === name && sent.has(field.column)) ??
     typedRows.flatMap((row) => row.fields).find((field) => field.name === name);
@@ -334,18 +338,16 @@ export async function saveRecord(context: FormContext, submitted: Form, attempt 
   if (choiceField && chosen !== undefined) {
     const withChoice = (values: TypedValues): TypedValues =>
       new Map(values).set(choiceField.column, { text: chosen, isNull: chosen === '' });
-    if (fields.includes(choiceField)) return recordForm(context, { ...page, typed: withChoice(sent) });
+    if (fields.includes(choiceField)) return again({ typed: withChoice(sent) });
     const rows = typedRows.map((row) =>
       row.fields.includes(choiceField) ? { ...row, typed: withChoice(row.typed) } : row,
     );
-    return recordForm(context, { ...page, rows });
+    return again({ rows });
   }
   const previewed = find(form.get('_preview'));
-  if (previewed && (id === undefined || stored)) return recordForm(context, { ...page, previewed });
-  if (form.get('_more') !== undefined) {
-    const rows = withMoreRows(typedRows, tablesOf(context, stored === undefined), form);
-    return recordForm(context, { ...page, rows });
-  }
+  if (previewed) return again({ previewed });
+  if (form.get('_more') !== undefined)
+    return again({ rows: withMoreRows(typedRows, tablesOf(context, id === undefined), form) });
   const [typed, rows] = await Promise.all([
     withKeys(context, sent, stored),
     rowsWithKeys(context, typedRows),
