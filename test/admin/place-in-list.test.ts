@@ -143,6 +143,7 @@ describe('Save and next', () => {
     await sql`update ticket set answer = 'Somebody else answered.' where id = 2`;
     const conflict = await ada.post('/admin/ticket/2/', { ...form, answer: 'Mine.', _save: 'next' });
     assert.equal(conflict.status, 409);
+    assert.ok(conflict.text.includes(`href="${addressOf(2, list)}" data-discard`));
     const resolved = { ...fieldsOf(conflict), '_take.answer': 'mine' };
     assert.equal((await ada.post('/admin/ticket/2/', resolved)).location, addressOf(4, list));
     const faulty = await save(ada, addressOf(2, list), { priority: 'x', _save: 'next' });

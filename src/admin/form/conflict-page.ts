@@ -133,7 +133,7 @@ export async function showConflict(
       ${hidden} ${table([t('field'), t('yourValue'), t('currentValue')], rows, { className: 'compare' })}
       <div class="buttons">
         <button class="primary">${t('save')}</button>
-        <a class="button" href="${links.record(resource.name, stored.id)}" data-discard
+        <a class="button" href="${links.inList(resource.name, stored.id, form.get('_list'))}" data-discard
           >${t('discardChanges')}</a
         >
         ${
