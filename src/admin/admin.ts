@@ -84,7 +84,7 @@ function redirectToLogin(request: ApiRequest): Reply {
   const page = path
     .replace(/-\/(logout|sessions|display|bulk)\/?$/, '')
     .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
-  const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
+  const next = withBasePath(`${method === 'POST' ? page : path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
   const sent = /-\/(logout|account)\/?$/.exec(path)?.[1];
   const postReason = sent === 'logout' ? 'out' : sent === 'account' ? 'account' : 'undone';

@@ -95,6 +95,14 @@ describe('a form that is sent after its session expired', () => {
     });
   }
 
+  test('leads back to the page with its query, if it is no form of a record', async () => {
+    const browser = await logIn(service, 'ada');
+    const address = '/admin/thing/-/view/?note=before';
+    await expire();
+    const answer = await browser.post(address, { title: 'Mine' });
+    assert.equal(answer.location, `/admin/-/login/?next=${encodeURIComponent(address)}&_because=undone`);
+  });
+
   test('puts no typed password into the login page', async () => {
     const browser = await logIn(service, 'ada');
     const typed = { ...fieldsOf(await browser.get('/admin/user/-/add/')), username: 'x', _password: 'hidden words', _repeat: 'hidden words' }; // prettier-ignore
