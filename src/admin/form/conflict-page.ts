@@ -130,7 +130,8 @@ export async function showConflict(
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${originOf(others)}" />
-      ${hidden} ${table([t('field'), t('yourValue'), t('currentValue')], rows, { className: 'records compare' })}
+      ${hidden}
+      ${table([t('field'), t('yourValue'), t('currentValue')], rows, { className: 'records compare' })}
       <div class="buttons">
         <button class="primary">${t('save')}</button>
         <a class="button" href="${links.inList(resource.name, stored.id, form.get('_list'))}" data-discard
