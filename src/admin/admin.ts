@@ -19,6 +19,7 @@ import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
 import { inLanguage, phrase, t, type PlainCode } from './web/language.ts';
 import { inTimeZone } from './web/time-zone.ts';
+import { actOnRecord } from './actions/custom-actions.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
@@ -95,10 +96,11 @@ type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
-/** Whether a form sent without a session edits a record: such a form comes back after the login. */
+/** Whether a form sent without a session edits a record, or is about an action on one: such a form comes back after the login. */
 function comesBack(resources: AdminViews, request: ApiRequest): boolean {
   try {
-    return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, resources));
+    const route = findAdminRoute(request.path, resources);
+    return isSameOriginForm(request) && (isEdit(route) || route.page === 'action');
   } catch {
     return false; // an anonymous client must not learn which pages exist
   }
@@ -155,7 +157,9 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
   const { path, form } = unsaved;
   try {
     const route = findAdminRoute(path, context.resources);
-    return isEdit(route) ? await showUnsaved({ ...context, ...route }, form, 200) : redirect(links.dashboard);
+    if (isEdit(route)) return await showUnsaved({ ...context, ...route }, form, 200);
+    if (route.page === 'action') return await actOnRecord({ ...context, ...route }, form);
+    return redirect(links.dashboard);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the form.
     const problem = asProblem(error);

@@ -219,6 +219,32 @@ describe('an action of a record', () => {
   });
 });
 
+test('the form of an action on a record comes back after the login, and runs only when it is sent again', async () => {
+  const rows = await service.sql`select token_hash from vitrine_session`;
+  const kept = rows.map((row) => String(row['token_hash']));
+  const other = await logIn(service, 'ada');
+  for (const name of ['close', 'ask']) {
+    const before = await stored();
+    const typed = name === 'close' ? { reason: 'typed' } : { text: 'typed' };
+    const first = await other.get(`${recordPath(1)}?name=${name}`);
+    const last = name === 'close' ? await send(first, typed, recordPath(1), other) : first;
+    await service.sql`
+      update vitrine_session set seen = seen - interval '13 hours' where not token_hash = any(${kept})`;
+    const page = await send(last, typed, recordPath(1), other);
+    assert.equal(page.status, 401);
+    const back = await other.post('/admin/-/login/', {
+      ...fieldsOf(page),
+      username: 'ada',
+      password: 'pw-ada',
+    });
+    assert.equal(back.status, 200);
+    assert.match(back.text, /typed/);
+    assert.equal(await stored(), before);
+    assert.equal((await send(back, {}, recordPath(1), other)).status, 303);
+  }
+  assert.match(await stored(), /^closed:typed/);
+});
+
 describe('an action on selected records', () => {
   test('is in the menu, and shows how many records it is about', async () => {
     const list = await ada.get('/admin/ticket/');

@@ -9,8 +9,8 @@ const LIFETIME = 12 * 60 * 60_000;
 /** Characters. Forms within `ANONYMOUS_LIMIT` fit, unless they have mostly control characters. */
 const MAX_LENGTH = 131_072;
 
-/** Passwords are never sent back. The CSRF token belongs to the ended session. */
-const DROPPED_FIELDS = new Set(['_csrf', ...PASSWORD_FIELDS]);
+/** Passwords are never sent back. The CSRF token belongs to the ended session, and so does the confirmation of an action. */
+const DROPPED_FIELDS = new Set(['_csrf', '_confirm', ...PASSWORD_FIELDS]);
 
 /** The hidden field of the login form. */
 export const UNSAVED = '_unsaved';
