@@ -569,6 +569,15 @@ describe('bulk actions', () => {
       assert.equal((await names())[0], 'item 1');
     });
 
+    test('no required text that would get empty', async () => {
+      const page = await replace('item 1', '', { _in: ['name', 'note'] });
+      assert.deepEqual([page.status, errorsIn(page)], [400, { _replace: 'Name: is required.' }]);
+      assert.equal((await names())[0], 'item 1');
+      await service.sql`update item set note = 'item 1'`;
+      const optional = await submit(await replace('item 1', '', { _in: 'note' }), 'record');
+      assert.equal(optional.status, 303);
+    });
+
     test('nothing if two records would have the same value', async () => {
       const page = await submit(await replace('item 1', 'item '), 'record');
       assert.equal(page.status, 409);

@@ -7,7 +7,14 @@ import type { ChangePreview } from '../../query/statements/bulk-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import { isReplaceable, type BulkChange } from '../../resources/records/bulk-operations.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import { fieldsOf, textsOf, valuesOf, type FormField, type TypedValues } from '../fields/form-field.ts';
+import {
+  fieldsOf,
+  mustHaveText,
+  textsOf,
+  valuesOf,
+  type FormField,
+  type TypedValues,
+} from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { fieldRows, relatedOf, showLookup, withKeys } from '../fields/references.ts';
 import { refusalOf } from '../form/save.ts';
@@ -398,8 +405,11 @@ async function confirmOrChange(context: BulkContext, asked: Asked, form: Form): 
     if (form.get('_confirm') !== undefined) return await runAction(context, action, form);
     const { changes, found } = await preview();
     const late: FieldErrors = {};
-    changes.forEach(({ column: { key, maxLength: max = 0 } }, index) => {
+    changes.forEach(({ column }, index) => {
+      const { key, maxLength: max = 0 } = column;
       if (found?.areTooLong[index]) addError(late, key, messageOf('longerThan', { max }));
+      // As in the form of a record.
+      if (found?.areEmptied[index] && mustHaveText(column)) addError(late, key, messageOf('required'));
     });
     if (found?.count === 0 && asked.set.length === 0) addError(late, '_replace', t('inNoneSelected'));
     if (Object.keys(late).length > 0) return await changePage(context, asked, { errors: late, status: 400 });

@@ -123,6 +123,8 @@ export interface ChangePreview {
   readonly count: number;
   /** For each change, whether a text would get too long. */
   readonly areTooLong: readonly boolean[];
+  /** For each change, whether a text would get empty. */
+  readonly areEmptied: readonly boolean[];
   /** The first of them by their key, with the present value of each changed column. Long texts are cut around the first match. */
   readonly records: readonly { readonly id: string; readonly before: readonly (string | null)[] }[];
 }
@@ -141,7 +143,8 @@ export function changePreviewStatement(plan: ListPlan, changes: readonly Change[
     if (find === undefined) {
       const next = assigned(typed(given, column), column, ROOT);
       const differs = sql`${present} is distinct from ${exactText(next)}`;
-      return { differs, tooLong: raw('false'), name, before: sql`left(${shown}, ${PREVIEWED_CHARACTERS})` };
+      const never = { tooLong: raw('false'), emptied: raw('false') };
+      return { differs, ...never, name, before: sql`left(${shown}, ${PREVIEWED_CHARACTERS})` };
     }
     const next = replacedText(ROOT, column, value(find), value(given));
     const differs = sql`coalesce(${present} <> ${next}, false)`;
@@ -153,6 +156,7 @@ export function changePreviewStatement(plan: ListPlan, changes: readonly Change[
         maxLength === undefined
           ? raw('false')
           : sql`${differs} and char_length(${next}) > ${raw(String(maxLength))}`,
+      emptied: sql`${differs} and ${next} = ''`,
       name,
       before: sql`case when ${start} > 1 then '…' else '' end || substr(${present}, ${start}, ${PREVIEWED_CHARACTERS})`,
     };
@@ -161,23 +165,24 @@ export function changePreviewStatement(plan: ListPlan, changes: readonly Change[
     columns.map((one) => one.differs),
     ' or ',
   );
-  const cells = columns.flatMap(({ tooLong, before, name }, index) => [
-    sql`, ${tooLong} as ${raw(`"long ${index}"`)}, ${before} as ${name}`,
+  const cells = columns.flatMap(({ tooLong, emptied, before, name }, index) => [
+    sql`, ${tooLong} as ${raw(`"long ${index}"`)}, ${emptied} as ${raw(`"empty ${index}"`)}, ${before} as ${name}`,
   ]);
   const { primaryKey } = plan.model;
   const rows = sql`select ${output(ROOT, primaryKey)}::text as key, ${reference(ROOT, primaryKey)} as place, ${differs} as differs${join(cells, '')}${fromWhere(plan)}`;
   const shown = columns.flatMap(({ name }, index) => [
-    sql`, bool_or(${raw(`"long ${index}"`)}) over (), p.${name}`,
+    sql`, bool_or(${raw(`"long ${index}"`)}) over (), bool_or(${raw(`"empty ${index}"`)}) over (), p.${name}`,
   ]);
   return {
     ...createStatement(
       sql`select key, count(*) over ()${join(shown, '')} from (${rows}) p where differs order by place limit ${MAX_PREVIEWED}`,
       (found): ChangePreview => ({
         count: number(found[0]?.[1]),
-        areTooLong: changes.map((_, index) => isTrue(found[0]?.[2 + 2 * index])),
+        areTooLong: changes.map((_, index) => isTrue(found[0]?.[2 + 3 * index])),
+        areEmptied: changes.map((_, index) => isTrue(found[0]?.[3 + 3 * index])),
         records: found.map((row) => ({
           id: text(row[0]) ?? '',
-          before: changes.map((_, index) => text(row[3 + 2 * index])),
+          before: changes.map((_, index) => text(row[4 + 3 * index])),
         })),
       }),
     ),
