@@ -286,7 +286,14 @@ export interface Message {
 export type Messages = Readonly<Record<MessageCode, string>>;
 
 /** The language of the page that is being answered. The API has English texts. */
-export const languages = new AsyncLocalStorage<{ readonly messages: Messages }>();
+const languages = new AsyncLocalStorage<{ readonly messages: Messages }>();
+
+/** Runs the work of a request in a language. */
+export const inLanguageOf = <T>(language: { readonly messages: Messages }, work: () => T): T =>
+  languages.run(language, work);
+
+/** What `inLanguageOf` got for the present work, if any. */
+export const presentLanguage = (): { readonly messages: Messages } | undefined => languages.getStore();
 
 /** The names in braces. */
 export type ParamsOf<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`

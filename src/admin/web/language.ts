@@ -1,6 +1,12 @@
 // The language of the pages: which one a request gets, and the texts in it.
 import type { ApiRequest } from '../../http/message/message.ts';
-import { ENGLISH_MESSAGES, languages, type Messages, type ParamsOf } from '../../messages.ts';
+import {
+  ENGLISH_MESSAGES,
+  inLanguageOf,
+  presentLanguage,
+  type Messages,
+  type ParamsOf,
+} from '../../messages.ts';
 import { ENGLISH, SCRIPT_TEXTS, type Text, type TextCode, type Texts } from '../texts/english.ts';
 import { FRENCH, FRENCH_MESSAGES } from '../texts/french.ts';
 import { GERMAN, GERMAN_MESSAGES } from '../texts/german.ts';
@@ -60,10 +66,10 @@ function preferred({ headers }: ApiRequest): Language | undefined {
 
 /** Runs the work of a request in the language that its user has chosen, else in that of the browser. */
 export const inLanguage = <T>(request: ApiRequest, work: () => T): T =>
-  languages.run(LANGUAGES.get(readCookie(request, 'language') ?? '') ?? preferred(request) ?? DEFAULT, work);
+  inLanguageOf(LANGUAGES.get(readCookie(request, 'language') ?? '') ?? preferred(request) ?? DEFAULT, work);
 
 /** The language of the request that is being answered. */
-export const language = (): Language => (languages.getStore() as Language | undefined) ?? DEFAULT;
+export const language = (): Language => (presentLanguage() as Language | undefined) ?? DEFAULT;
 
 type English<Code extends TextCode> = (typeof ENGLISH)[Code];
 /** The names in braces of a text. */
