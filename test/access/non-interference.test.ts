@@ -188,7 +188,7 @@ describe('what a caller may not see', () => {
     return Math.log(median(times[1]) / median(times[0]));
   }
 
-  // Only when asked for: it takes long, and on a busy machine it tells little.
+  // Only when asked for: it takes long, and on a busy machine it proves little.
   for (const surface of TIMES > 0 ? (['api', 'admin'] as const) : [])
     test(`has no effect on the time that cleo waits for: ${surface}`, async (t) => {
       const one = CASES.find((some) => some.caller === 'cleo' && some.surface === surface);

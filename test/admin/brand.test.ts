@@ -15,7 +15,7 @@ const logo = join(folder, 'logo.svg');
 const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>';
 await writeFile(logo, svg);
 
-describe('an admin area with looks of its own', () => {
+describe('an admin area with a brand', () => {
   const { service, ada } = useAdmin([users], {
     admin: { title: 'Back & office', logo, accent: '#0b6b50', ribbon: { text: 'Live', tone: 'danger' } },
   });

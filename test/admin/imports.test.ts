@@ -654,7 +654,7 @@ describe('the columns of an imported file', () => {
       assert.deepEqual(await column(`${name}::text from book where id > 3 order by id`), read);
     });
 
-  test('keep ambiguous numbers and dates faulty until somebody says how they are written', async () => {
+  test('keep ambiguous numbers and dates faulty until their format is chosen', async () => {
     const preview = await upload(crlf('title;rating;day', 'Four;1,234;01/02/2026'));
     assert.match(
       readable(preview),

@@ -92,7 +92,7 @@ async function section(context: AdminContext, panel: Panel, index: number): Prom
 }
 
 /** Loads all panels at the same time. A panel that fails shows a message instead. */
-export async function showPanels(context: AdminContext): Promise<Html | false> {
+async function showPanels(context: AdminContext): Promise<Html | false> {
   const { list } = context.panels;
   if (list.length === 0) return false;
   const sections = await Promise.all(list.map((panel, index) => section(context, panel, index)));

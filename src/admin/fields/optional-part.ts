@@ -6,7 +6,7 @@ import { withTimeout } from '../web/panel-data.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
 /** Timeout for each optional part of a page (milliseconds). The page is sent without parts that take longer. */
-export const PART_TIMEOUT = 3_000;
+const PART_TIMEOUT = 3_000;
 
 /**
  * Waits for a part of a page. If it fails, logs the reason and returns undefined.

@@ -169,7 +169,7 @@ export async function withKeys(
 const MAX_OPTIONS_IN_ROWS = 500;
 
 /** The options or the current labels for each foreign key in rows. The options of a model are read once. */
-export async function referencesInRows(
+async function referencesInRows(
   context: AdminContext,
   rows: readonly TypedRow[],
 ): Promise<readonly ReadonlyMap<Column, References>[]> {

@@ -111,7 +111,7 @@ const initialOf = ({ resource, callerId }: InlineTable, field: FormField): Typed
   field.initial(field.column === resource.ownedBy ? callerId : undefined);
 
 /** A new row with these values, where they are known. */
-export function newRow(table: InlineTable, index: number, known: TypedValues = new Map()): InlineRow {
+function newRow(table: InlineTable, index: number, known: TypedValues = new Map()): InlineRow {
   const fields = fieldsOfRow(table, index, true);
   const typed = valuesOf(fields, (field) => known.get(field.column) ?? initialOf(table, field));
   const state = { stored: undefined, version: '', origin: '', isDeleted: false, isGone: false };
@@ -291,7 +291,7 @@ export const labelsInRows = (rows: readonly InlineRow[]): Readonly<Record<string
     ]),
   ) as Record<string, string>;
 
-/** The first cell of a row: its number, and what is wrong with the whole row. */
+/** The first cell of a row: its number, and the errors of the whole row. */
 function rowHead(row: InlineRow, errors: FieldErrors): Html {
   const { table, index, stored, version, origin } = row;
   const name = rowName(row);

@@ -17,7 +17,7 @@ const NUMBER_TIMEOUT = 300;
 export interface PlaceInList {
   readonly previous: Named | undefined;
   readonly next: Named | undefined;
-  /** Undefined for a record that the list does not have any more, for a long list, and where counting takes too long. */
+  /** Undefined for a record that is no longer in the list, for a long list, and where counting takes too long. */
   readonly place: Place | undefined;
 }
 

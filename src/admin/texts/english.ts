@@ -722,7 +722,7 @@ export const ENGLISH = {
     other: '{count} records will be set back as before the operation, and {skipped} will be skipped.',
   },
   losesPasswords:
-    'Passwords are not in the history: records that are added again have none that works until somebody sets one.',
+    'Passwords are not in the history: records that are added again have none that works until one is set.',
   losesValues: 'Some values cannot be restored, because you cannot see them here.',
   backToChange: 'Back to the change',
   skipped: 'Skipped',

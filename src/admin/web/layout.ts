@@ -45,7 +45,7 @@ export const recordCrumb = ({ name }: AdminView, { id, label }: Named, list?: st
 export interface AdminPage {
   readonly title: string;
   readonly crumbs?: readonly Crumb[];
-  /** What stands beside the title: the state of a record. */
+  /** Content beside the title: the state of a record. */
   readonly badges?: Content;
   /** Buttons and links beside the heading. */
   readonly actions?: Content;

@@ -8,7 +8,7 @@ export interface Accent {
 }
 
 export interface AdminArea {
-  /** What the admin area is called, in the header and in the titles of browser tabs. */
+  /** The name of the admin area, in the header and in the titles of browser tabs. */
   readonly title?: string;
   /** The path of an image beside the title: an SVG, PNG, WebP or JPEG file of at most 64 KiB. */
   readonly logo?: string;

@@ -208,7 +208,7 @@ export function createBrowsing(
     count,
 
     /**
-     * Where a record is in a list, by its values in the columns of the ordering: the list need not have it any more.
+     * Where a record is in a list, by its values in the columns of the ordering: it may no longer be in the list.
      * @returns undefined for a missing record
      * @throws Problem 400
      */
