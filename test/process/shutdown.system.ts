@@ -188,6 +188,23 @@ describe('SIGTERM and SIGINT', { concurrency: 8 }, () => {
     agent.destroy();
   });
 
+  test('answer requests that came while the process had no time, until idle connections are closed', async () => {
+    const service = await start();
+    const head = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+    const clients = await Promise.all(Array.from({ length: 8 }, () => dial(service.base, head)));
+    await until('each to be answered', () => clients.every(({ received }) => received() !== ''));
+    service.child.kill('SIGTERM');
+    await until('it refuses connections', () => refusesConnections(service.base));
+    service.child.kill('SIGSTOP');
+    for (const { socket } of clients) socket.write(head);
+    await sleep(1_000); // past the moment at which idle connections are closed
+    service.child.kill('SIGCONT');
+    await Promise.all(clients.map(({ socket }) => once(socket, 'close')));
+    for (const { received } of clients)
+      assert.match(received(), /HTTP\/1\.1 200 [^]*HTTP\/1\.1 200 [^]*\r\nConnection: close\r\n/i);
+    assert.equal((await service.ended).code, 0);
+  });
+
   test('cut a request that takes longer than the grace, and still end with 0', async () => {
     const service = await start();
     const head = [

@@ -130,9 +130,11 @@ export async function listenWith(
     url: urlOf(server, options.host),
     close: () =>
       new Promise((resolve) => {
-        const closeIdleAgain = (): void => {
-          if (closeIdle()) timer = setTimeout(closeIdleAgain, IDLE_GRACE);
-        };
+        // A process that had no time may find the timer due and requests unread. They are read before `setImmediate` calls.
+        const closeIdleAgain = (): void =>
+          void setImmediate(() => {
+            if (closeIdle()) timer = setTimeout(closeIdleAgain, IDLE_GRACE);
+          });
         let timer = setTimeout(closeIdleAgain, IDLE_GRACE);
         const timeout = setTimeout(() => {
           for (const socket of sockets) socket.destroy();
