@@ -1,5 +1,4 @@
 // The catalog of messages: all texts of errors that clients of the API get, by code. A catalog in another language has the same codes.
-import { AsyncLocalStorage } from 'node:async_hooks';
 
 export const ENGLISH_MESSAGES = {
   // What any statement can meet.
@@ -285,15 +284,13 @@ export interface Message {
 /** A whole catalog. */
 export type Messages = Readonly<Record<MessageCode, string>>;
 
-/** The language of the page that is being answered. The API has English texts. */
-const languages = new AsyncLocalStorage<{ readonly messages: Messages }>();
+/** The catalog for the work that is going on: that of the page which is being answered. The API has English texts. */
+let presentMessages = (): Messages => ENGLISH_MESSAGES;
 
-/** Runs the work of a request in a language. */
-export const inLanguageOf = <T>(language: { readonly messages: Messages }, work: () => T): T =>
-  languages.run(language, work);
-
-/** What `inLanguageOf` got for the present work, if any. */
-export const presentLanguage = (): { readonly messages: Messages } | undefined => languages.getStore();
+/** Sets where the catalog for the work that is going on comes from. */
+export const takeMessagesFrom = (source: () => Messages): void => {
+  presentMessages = source;
+};
 
 /** The names in braces. */
 export type ParamsOf<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
@@ -310,7 +307,7 @@ export const messageOf = <Code extends MessageCode>(
 export function textOf(message: Param): string {
   if (typeof message !== 'object') return String(message);
   const { code, params } = message;
-  const text = (languages.getStore()?.messages ?? ENGLISH_MESSAGES)[code];
+  const text = presentMessages()[code];
   if (!params) return text;
   return text.replace(/\{(\w+)\}/g, (_, name: string) => textOf(params[name] ?? ''));
 }

@@ -4,7 +4,7 @@ import { asProblem, DatabaseFault } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import { authorOf, type ApiRequest, type Area, type Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
-import { createBrand, withBrand } from './web/brand.ts';
+import { createBrand } from './web/brand.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
 import { withBasePath } from '../http/message/base-path.ts';
@@ -17,8 +17,8 @@ import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
-import { inLanguage, phrase, t, type PlainCode } from './web/language.ts';
-import { inTimeZone } from './web/time-zone.ts';
+import { phrase, t, type PlainCode } from './web/language.ts';
+import { inPresentation } from './web/presentation.ts';
 import { actOnRecord } from './actions/custom-actions.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
@@ -270,7 +270,7 @@ function problemPage(
 /** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
   const { resources, shared, servicesFor } = createServices(options);
-  const look = createBrand(options.adminArea);
+  const usual = { timeZone: options.settings.timeZone, brand: createBrand(options.adminArea) };
   const answerPage = async (request: ApiRequest): Promise<Reply> => {
     const { method } = request;
     if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
@@ -278,7 +278,7 @@ export function createAdmin(options: AdminOptions): Area {
       throw new Problem(405, t('wrongMethodOfPages', { allow: ADMIN_METHODS, method }), {
         headers: { Allow: ADMIN_METHODS },
       });
-    const asset = findAsset(request.path, [look.style, look.logo]);
+    const asset = findAsset(request.path, [usual.brand.style, usual.brand.logo]);
     if (asset && method !== 'POST') return asset;
     // The cookies have the path `/admin/`, so this path would be without a session.
     if (request.path === '/admin') return redirect(links.dashboard);
@@ -304,10 +304,7 @@ export function createAdmin(options: AdminOptions): Area {
   return {
     patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
 
-    answer: (request) =>
-      inTimeZone(readCookie(request, 'zone'), options.settings.timeZone, () =>
-        inLanguage(request, () => withBrand(look, () => answerPage(request))),
-      ),
+    answer: (request) => inPresentation(request, usual, () => answerPage(request)),
 
     keepPosition(request, reply, position) {
       const cookie = setCookie(request, 'position', position, options.settings.maxLag + POSITION_MARGIN);
@@ -315,6 +312,6 @@ export function createAdmin(options: AdminOptions): Area {
     },
 
     problem: (problem, requestId, request) =>
-      inLanguage(request, () => withBrand(look, () => problemPage(undefined, problem, { requestId }))),
+      inPresentation(request, usual, () => problemPage(undefined, problem, { requestId })),
   };
 }

@@ -1,7 +1,8 @@
 // Draws a series of numbers as an SVG bar chart or line chart.
 import type { PanelSeries } from '../../resources/definition/panel.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { language, numberText, t } from '../web/language.ts';
+import { numberText, t } from '../web/language.ts';
+import { language } from '../web/presentation.ts';
 import { table } from '../web/widgets.ts';
 
 /** SVG units, about equal to pixels in a narrow column, so that texts stay readable there. */

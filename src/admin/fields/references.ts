@@ -6,7 +6,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
-import { brand } from '../web/brand.ts';
+import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { FieldState, FormField, References, TypedValues } from './form-field.ts';

@@ -19,7 +19,7 @@ import {
 import { fieldsInRows, withKeysInRows, type RenderField } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { brand } from '../web/brand.ts';
+import { brand } from '../web/presentation.ts';
 import { shownColumn, shownValue } from '../web/display-text.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';

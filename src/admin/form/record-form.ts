@@ -23,7 +23,7 @@ import {
   showsUsers,
   type Refusal,
 } from '../session/password-confirmation.ts';
-import { brand } from '../web/brand.ts';
+import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, type Form } from '../web/form-data.ts';
 import {

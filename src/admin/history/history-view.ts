@@ -20,7 +20,7 @@ import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { phrase, t, type PlainCode } from '../web/language.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { timeZone } from '../web/time-zone.ts';
+import { timeZone } from '../web/presentation.ts';
 import {
   actionLabels,
   emptyText,

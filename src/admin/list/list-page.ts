@@ -16,7 +16,7 @@ import { ListState } from '../web/list-state.ts';
 import { recordsTable, sortChoice } from './list-table.ts';
 import { viewTabs } from './list-views.ts';
 import { phrase, t } from '../web/language.ts';
-import { timeZone } from '../web/time-zone.ts';
+import { timeZone } from '../web/presentation.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { historyCells } from '../history/history-view.ts';
 import { countedRecords, shownColumn } from '../web/display-text.ts';

@@ -10,7 +10,7 @@ import {
   textOfColumn,
   type LabeledRecord,
 } from '../../resources/records/labeled-record.ts';
-import { brand } from '../web/brand.ts';
+import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';

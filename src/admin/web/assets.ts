@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { LANGUAGES, language, scriptTexts } from './language.ts';
+import { scriptTexts } from './language.ts';
+import { LANGUAGES, language } from './presentation.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',

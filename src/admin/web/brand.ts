@@ -1,5 +1,4 @@
 // How the admin area looks as a whole: the title, logo, color and ribbon of the registry. Pages without a session have it, too.
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { StartError } from '../../errors.ts';
@@ -68,11 +67,3 @@ export const createBrand = ({ title, ribbon, images = [], logo, accent }: AdminA
   ...(title !== undefined && { title }),
   ...(ribbon !== undefined && { ribbon }),
 });
-
-const PLAIN = createBrand({});
-const brands = new AsyncLocalStorage<Brand>();
-
-/** The look of the admin area whose request is being answered. */
-export const brand = (): Brand => brands.getStore() ?? PLAIN;
-
-export const withBrand = <T>(one: Brand, work: () => T): T => brands.run(one, work);

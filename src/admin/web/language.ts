@@ -1,75 +1,8 @@
-// The language of the pages: which one a request gets, and the texts in it.
-import type { ApiRequest } from '../../http/message/message.ts';
-import {
-  ENGLISH_MESSAGES,
-  inLanguageOf,
-  presentLanguage,
-  type Messages,
-  type ParamsOf,
-} from '../../messages.ts';
-import { ENGLISH, SCRIPT_TEXTS, type Text, type TextCode, type Texts } from '../texts/english.ts';
-import { FRENCH, FRENCH_MESSAGES } from '../texts/french.ts';
-import { GERMAN, GERMAN_MESSAGES } from '../texts/german.ts';
-import { SPANISH, SPANISH_MESSAGES } from '../texts/spanish.ts';
-import { readCookie } from './cookies.ts';
+// The texts of the pages, in the language of the request.
+import type { ParamsOf } from '../../messages.ts';
+import { SCRIPT_TEXTS, type ENGLISH, type Text, type TextCode, type Texts } from '../texts/english.ts';
 import { html, type Content, type Html } from './html.ts';
-
-/** A language of the pages. */
-class Language {
-  /** As in `<html lang>`. */
-  readonly tag: string;
-  /** What its speakers call it. */
-  readonly name: string;
-  readonly texts: Texts;
-  readonly messages: Messages;
-  readonly numbers: Intl.NumberFormat;
-  readonly plurals: Intl.PluralRules;
-
-  constructor(tag: string, name: string, texts: Texts, messages: Messages) {
-    this.tag = tag;
-    this.name = name;
-    this.texts = texts;
-    this.messages = messages;
-    this.numbers = new Intl.NumberFormat(tag, { maximumFractionDigits: 6, useGrouping: true });
-    this.plurals = new Intl.PluralRules(tag);
-  }
-}
-
-const DEFAULT = new Language('en', 'English', ENGLISH, ENGLISH_MESSAGES);
-
-/** The languages by their tags. */
-export const LANGUAGES: ReadonlyMap<string, Language> = new Map(
-  [
-    DEFAULT,
-    new Language('de', 'Deutsch', GERMAN, GERMAN_MESSAGES),
-    new Language('fr', 'français', FRENCH, FRENCH_MESSAGES),
-    new Language('es', 'español', SPANISH, SPANISH_MESSAGES),
-  ].map((language) => [language.tag, language]),
-);
-
-/** Characters of `Accept-Language` that are read. */
-const MAX_HEADER = 500;
-
-/** The first of the languages that the browser prefers. */
-function preferred({ headers }: ApiRequest): Language | undefined {
-  const ranges = (headers['accept-language'] ?? '').slice(0, MAX_HEADER).split(',');
-  const wanted = ranges.map((range) => {
-    const [tag = '', quality = '1'] = range.split(/;\s*q=/);
-    return {
-      language: LANGUAGES.get(tag.trim().toLowerCase().split('-', 1)[0] ?? ''),
-      quality: Number(quality),
-    };
-  });
-  const found = wanted.filter(({ language, quality }) => language && quality > 0);
-  return found.sort((one, other) => other.quality - one.quality)[0]?.language;
-}
-
-/** Runs the work of a request in the language that its user has chosen, else in that of the browser. */
-export const inLanguage = <T>(request: ApiRequest, work: () => T): T =>
-  inLanguageOf(LANGUAGES.get(readCookie(request, 'language') ?? '') ?? preferred(request) ?? DEFAULT, work);
-
-/** The language of the request that is being answered. */
-export const language = (): Language => (presentLanguage() as Language | undefined) ?? DEFAULT;
+import { language } from './presentation.ts';
 
 type English<Code extends TextCode> = (typeof ENGLISH)[Code];
 /** The names in braces of a text. */
@@ -125,5 +58,5 @@ export function phrase<Code extends TextCode>(code: Code, ...[params]: Params<Co
 }
 
 /** The texts of `script.js`, by code. Texts of the script have no forms for numbers. */
-export const scriptTexts = ({ texts }: Language): Readonly<Record<string, Text>> =>
+export const scriptTexts = ({ texts }: { readonly texts: Texts }): Readonly<Record<string, Text>> =>
   Object.fromEntries(SCRIPT_TEXTS.map((code) => [code, texts[code]]));

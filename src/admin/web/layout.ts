@@ -4,13 +4,13 @@ import type { Named } from '../../resources/records/look-up.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { scriptPath, STYLE_PATH } from './assets.ts';
-import { brand } from './brand.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { listGroups, listMenu } from './list-menu.ts';
 import { links, type Link } from './admin-links.ts';
 import { shortened } from './display-text.ts';
-import { language, t } from './language.ts';
+import { t } from './language.ts';
+import { brand, language } from './presentation.ts';
 import type { AdminContext } from './admin-context.ts';
 
 /** Allows only the service's own script and stylesheet, and no embedding in frames. @param images further hosts of images */

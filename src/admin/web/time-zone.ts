@@ -1,20 +1,8 @@
-// The time zone in which the pages show and take date-times. Everything behind the pages is in UTC.
-import { AsyncLocalStorage } from 'node:async_hooks';
+// Date-times in the time zone of the pages. Everything behind the pages is in UTC.
 import type { Column } from '../../db/schema/model.ts';
 import { parseDateTime } from '../../db/types/dates.ts';
 import { eitherOr, t } from './language.ts';
-
-/** The zone of the request that is being answered. Each function that shows a value would need it as a parameter. */
-const zones = new AsyncLocalStorage<string>();
-
-export const timeZone = (): string => zones.getStore() ?? 'UTC';
-
-/** The zones that a user may choose. A set, because a zone has a great many spellings, and each would be kept. */
-export const ZONES: ReadonlySet<string> = new Set(['UTC', ...Intl.supportedValuesOf('timeZone')]);
-
-/** Runs the work of a request with the zone that its user has chosen, if it is valid. */
-export const inTimeZone = <T>(chosen: string | undefined, usual: string, work: () => T): T =>
-  zones.run(chosen !== undefined && ZONES.has(chosen) ? chosen : usual, work);
+import { timeZone } from './presentation.ts';
 
 export const isDateTime = ({ references, type }: Column): boolean =>
   !references && type.input.control === 'datetime-local';
