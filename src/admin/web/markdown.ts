@@ -45,8 +45,10 @@ function inline(text: string, depth = 0): Html {
 }
 
 const isBlank = (line: string | undefined): boolean => line === undefined || line.trim() === '';
+const isIndented = (line = ''): boolean => /^(?: {2}|\t)/.test(line);
 const FENCE = /^ {0,3}(```|~~~)/;
-const HEADING = /^ {0,3}#{1,6} +(.*)$/;
+/** Takes the rest of the line whatever it is: `.` and `$` would try each space before a separator such as U+2028. */
+const HEADING = /^ {0,3}#{1,6} +([^]*)/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^ {0,3}(?:([-*+])|\d{1,9}[.)]) +/;
 const isRule = (line: string): boolean => /^(-{3,}|\*{3,}|_{3,})$/.test(line.replace(/\s/g, ''));
@@ -59,58 +61,60 @@ function blocks(lines: readonly string[], depth = 0): Html {
   const parts: Html[] = [];
   let at = 0;
   /** Takes the lines while a test holds. */
-  const take = (holds: (line: string, index: number) => boolean): string[] => {
+  const take = (holds: (line: string, next?: string) => boolean): string[] => {
     const from = at;
-    while (at < lines.length && holds(lines[at] ?? '', at)) at += 1;
+    while (at < lines.length && holds(lines[at] ?? '', lines[at + 1])) at += 1;
     return lines.slice(from, at);
+  };
+  /** Takes an item of a list, bulleted or numbered, with the lines that belong to it; false if there is none. */
+  const takeItem = (isBulleted: boolean): Html | false => {
+    const line = lines[at] ?? '';
+    const mark = ITEM.exec(line);
+    if (!mark || isRule(line) || (mark[1] !== undefined) !== isBulleted) return false;
+    at += 1;
+    const first = line.slice(mark[0].length);
+    const more = take(
+      (one, next = '') =>
+        isIndented(one) || (isBlank(one) ? isIndented(next) || ITEM.test(next) : !isStart(one)),
+    );
+    const own = [first, ...more.map((one) => one.replace(/^(?:\t| {1,4})/, ''))];
+    return html`<li>${more.length === 0 ? inline(first) : blocks(own, depth + 1)}</li>`;
   };
   while (at < lines.length) {
     const line = lines[at] ?? '';
     const fence = FENCE.exec(line)?.[1];
-    const item = ITEM.exec(line);
+    const heading = HEADING.exec(line)?.[1];
+    const isBulleted = ITEM.exec(line)?.[1] !== undefined;
     const isNested = depth < MAX_DEPTH;
-    if (isBlank(line)) at += 1;
-    else if (fence !== undefined) {
-      at += 1;
+    const items: Html[] = [];
+    for (let item = isNested && takeItem(isBulleted); item; item = takeItem(isBulleted)) items.push(item);
+    if (items.length > 0) {
+      parts.push(isBulleted ? html`<ul>${items}</ul>` : html`<ol>${items}</ol>`); // prettier-ignore
+      continue;
+    }
+    at += 1;
+    if (isBlank(line)) continue;
+    if (fence !== undefined) {
       const code = take((one) => !one.trimStart().startsWith(fence));
       at += 1;
       parts.push(html`<pre><code>${code.join('\n')}</code></pre>`);
-    } else if (HEADING.test(line)) {
-      at += 1;
+    } else if (heading !== undefined) {
       // Not a heading of the page, whose outline it would break.
-      parts.push(html`<p><strong>${inline(HEADING.exec(line)?.[1]?.trim() ?? '')}</strong></p>`);
-    } else if (isRule(line)) {
-      at += 1;
-      parts.push(html`<hr />`);
-    } else if (QUOTE.test(line) && isNested) {
-      const quoted = take((one) => QUOTE.test(one)).map((one) => one.replace(QUOTE, ''));
+      parts.push(html`<p><strong>${inline(heading.trim())}</strong></p>`);
+    } else if (isRule(line)) parts.push(html`<hr />`);
+    else if (QUOTE.test(line) && isNested) {
+      const quoted = [line, ...take((one) => QUOTE.test(one))].map((one) => one.replace(QUOTE, ''));
       parts.push(html`<blockquote>${blocks(quoted, depth + 1)}</blockquote>`);
-    } else if (item && isNested) {
-      const isBulleted = item[1] !== undefined;
-      const items: Html[] = [];
-      for (let next = ITEM.exec(lines[at] ?? ''); next; next = ITEM.exec(lines[at] ?? '')) {
-        if ((next[1] !== undefined) !== isBulleted || isRule(lines[at] ?? '')) break;
-        const first = (lines[at] ?? '').slice(next[0].length);
-        at += 1;
-        const more = take(
-          (one, index) =>
-            /^(?: {2}|\t)/.test(one) ||
-            (isBlank(one) ? /^(?: {2}|\t)/.test(lines[index + 1] ?? '') : !isStart(one)),
-        );
-        const own = [first, ...more.map((one) => one.replace(/^(?:\t| {1,4})/, ''))];
-        items.push(html`<li>${more.length === 0 ? inline(first) : blocks(own, depth + 1)}</li>`);
-      }
-      parts.push(isBulleted ? html`<ul>${items}</ul>` : html`<ol>${items}</ol>`); // prettier-ignore
     } else {
-      const first = lines[at] ?? '';
-      at += 1;
       const more = take((one) => !isBlank(one) && !isStart(one));
-      parts.push(html`<p>${inline([first, ...more].join('\n'))}</p>`);
+      parts.push(html`<p>${inline([line, ...more].join('\n'))}</p>`);
     }
   }
   return html`${parts}`;
 }
 
 /** The beginning of a text in Markdown, as HTML. */
-export const renderMarkdown = (text: string): Html =>
-  html`<div class="markdown">${blocks(text.slice(0, LONGEST_RENDERED).toWellFormed().split('\n'))}</div>`;
+export function renderMarkdown(text: string): Html {
+  const beginning = text.slice(0, LONGEST_RENDERED).toWellFormed();
+  return html`<div class="markdown">${blocks(beginning.split(/\r\n?|\n/))}</div>`;
+}

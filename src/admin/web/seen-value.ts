@@ -5,8 +5,8 @@ import { html, type Html } from './html.ts';
 
 /** Longer texts are no addresses (characters). */
 const LONGEST_ADDRESS = 2000;
-/** Digits, and what people write between them. */
-const PHONE = /^\+?[\d\s()./-]{3,40}$/;
+/** At least three digits, and what people write between them. */
+const PHONE = /^\+?(?:[\s()./-]*\d){3}[\d\s()./-]{0,40}$/;
 const EMAIL = /^[^\s@"<>(),:;\\[\]]+@[^\s@"<>(),:;\\[\]/?#]+$/;
 /** Colors as CSS writes them. An attribute `fill` could also have an address. */
 const COLOR =
