@@ -51,6 +51,17 @@ describe('an admin area with a brand', () => {
   });
 });
 
+test('the files of a brand count for no rate limit, and in the metrics as files', async () => {
+  const service = await startService([users], { admin: { logo, accent: '#0b6b50' }, rateLimit: '1,20' });
+  after(() => service.close());
+  const { text } = await openBrowser(service).get('/admin/-/login/');
+  const files = text.match(/\/admin\/-\/(?:brand|logo|style)-\w+\.\w+/g) ?? [];
+  assert.equal(files.length, 3);
+  for (let time = 0; time < 10; time += 1)
+    for (const file of files) assert.equal((await send(`${service.base}${file}`, {})).status, 200);
+  assert.match(await service.metrics(), /_total\{[^}]*route="\/admin\/-\/\{file\}"[^}]*\} 30\n/);
+});
+
 for (const [about, path, text] of [
   ['that is not there', join(folder, 'none.svg'), /admin\.logo: .*none\.svg cannot be read/],
   ['of another type', join(folder, 'logo.gif'), /must end in \.svg, \.png, \.webp, \.jpg, \.jpeg/],

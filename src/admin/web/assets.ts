@@ -18,7 +18,6 @@ const API_ROOT = '/api/-/';
 
 /** A file that pages load. */
 export interface Asset {
-  readonly file: string;
   /** Its path in the admin area. */
   readonly path: string;
   readonly reply: Reply;
@@ -32,14 +31,13 @@ export function assetOf(
   more: Readonly<Record<string, string>> = {},
 ): Asset {
   const digest = createHash('sha256').update(body).digest('hex').slice(0, 12);
-  const file = `${name}-${digest}.${extension}`;
   const headers = {
     'Content-Type': TYPES[extension] ?? '',
     'Cache-Control': 'public, max-age=31536000, immutable',
     'Cross-Origin-Resource-Policy': 'same-origin',
     ...more,
   };
-  return { file, path: ROOT + file, reply: { status: 200, headers, body } };
+  return { path: `${ROOT}${name}-${digest}.${extension}`, reply: { status: 200, headers, body } };
 }
 
 /** @param beginning what comes before the file of this folder */
@@ -63,18 +61,18 @@ const files = [style, ...scripts.values()];
 export const { path: STYLE_PATH } = style;
 /** The path of the script in the language of the request. */
 export const scriptPath = (): string => scripts.get(language().tag)?.path ?? '';
-export const API_STYLE_PATH = API_ROOT + style.file;
+export const API_STYLE_PATH = style.path.replace(ROOT, API_ROOT);
 
-const IS_FILE = /^\/admin\/-\/(style|script|brand|logo)-[^/]*$/;
-
-/** Whether a path is that of a file of the admin area. */
-export const isAsset = (path: string): boolean => files.some((file) => file.path === path);
+/** Whether a path is that of a file of the admin area, perhaps of another version of it. */
+export const isAsset = (path: string): boolean =>
+  /^\/admin\/-\/(?:style|script|brand|logo)-[^/]*$/.test(path);
 
 /** A file of the admin area; undefined for any other path. @param own those of the brand @throws Problem 404 for another version of them */
 export function findAsset(path: string, own: readonly (Asset | undefined)[]): Reply | undefined {
+  if (!isAsset(path)) return undefined;
   const found = [...files, ...own].find((asset) => asset?.path === path);
-  if (!found && IS_FILE.test(path)) throw notFound('There is no such file.');
-  return found?.reply;
+  if (!found) throw notFound('There is no such file.');
+  return found.reply;
 }
 
 /** The stylesheet of the API's pages, which have no script. @throws Problem 404 */
