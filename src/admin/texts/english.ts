@@ -53,6 +53,7 @@ export const ENGLISH = {
 
   // What the script shows.
   selectAll: 'Select all on this page',
+  chooseOne: 'Choose {label}',
   withAll: 'With all:',
   withCountSelected: 'With {count} selected:',
   typeToSearch: 'Type to search',
@@ -897,6 +898,7 @@ export type Texts = Readonly<Record<TextCode, Text>>;
 /** The codes of the texts that `script.js` shows. */
 export const SCRIPT_TEXTS = [
   'selectAll',
+  'chooseOne',
   'withAll',
   'withCountSelected',
   'typeToSearch',

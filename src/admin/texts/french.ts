@@ -52,6 +52,7 @@ export const FRENCH: Texts = {
 
   // What the script shows.
   selectAll: 'Tout sélectionner sur cette page',
+  chooseOne: 'Choisir {label}',
   withAll: 'Avec tous :',
   withCountSelected: 'Avec {count} sélectionnés :',
   typeToSearch: 'Tapez pour rechercher',

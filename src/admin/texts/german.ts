@@ -52,6 +52,7 @@ export const GERMAN: Texts = {
 
   // What the script shows.
   selectAll: 'Alle auf dieser Seite auswählen',
+  chooseOne: '{label} auswählen',
   withAll: 'Mit allen:',
   withCountSelected: 'Mit {count} ausgewählten:',
   typeToSearch: 'Zum Suchen tippen',

@@ -52,6 +52,7 @@ export const SPANISH: Texts = {
 
   // What the script shows.
   selectAll: 'Seleccionar todo en esta página',
+  chooseOne: 'Elegir {label}',
   withAll: 'Con todos:',
   withCountSelected: 'Con {count} seleccionados:',
   typeToSearch: 'Escriba para buscar',

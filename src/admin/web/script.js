@@ -71,11 +71,10 @@
     return Boolean(element);
   }
 
+  const goTo = (input) => act(input, 'select') && act(input, 'focus');
+
   const KEYS = {
-    '/': () => {
-      act(document.querySelector('input[type=search]'), 'select');
-      return act(document.querySelector('input[type=search]'), 'focus');
-    },
+    '/': () => goTo(document.querySelector('input[type=search]')),
     '?': () => act(document.querySelector('.who a'), 'click'),
     j: () => move(1),
     k: () => move(-1),
@@ -92,20 +91,16 @@
   /** What Ctrl does with a key, also while typing. */
   const CONTROL_KEYS = {
     s: () => act(saveButton('stay'), 'click'),
-    k: () => act(goField, 'select') && act(goField, 'focus'),
+    k: () => goTo(goField),
     Enter: () => act(saveButton('next') ?? saveButton('list'), 'click'),
   };
 
   document.addEventListener('keydown', (event) => {
-    const isControl = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-    if (isOff || event.defaultPrevented || event.isComposing || event.repeat || !isControl) return;
-    if (Object.hasOwn(CONTROL_KEYS, event.key) && CONTROL_KEYS[event.key]()) event.preventDefault();
-  });
-
-  document.addEventListener('keydown', (event) => {
-    if (isOff || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.isComposing || isTyping(event.target) || !Object.hasOwn(KEYS, event.key)) return;
-    if (KEYS[event.key]()) event.preventDefault();
+    const hasControl = event.ctrlKey || event.metaKey;
+    if (isOff || event.defaultPrevented || event.isComposing || event.altKey) return;
+    if (hasControl ? event.shiftKey || event.repeat : isTyping(event.target)) return;
+    const keys = hasControl ? CONTROL_KEYS : KEYS;
+    if (Object.hasOwn(keys, event.key) && keys[event.key]()) event.preventDefault();
   });
 
   // The menu in the header closes on Escape and on a click elsewhere.
@@ -202,7 +197,6 @@
       show();
     });
     for (const box of boxes) {
-      box.addEventListener('change', show);
       // Shift-click sets all boxes between this one and the last one.
       box.addEventListener('click', (event) => {
         const [from, to] = [boxes.indexOf(last), boxes.indexOf(box)];
@@ -275,8 +269,8 @@
   // Colors: the color picker of the browser in place of the swatch -----------------------------------
 
   for (const input of all('input[data-color]')) {
-    const name = document.querySelector(`label[for="${input.id}"]`)?.textContent.trim();
-    const picker = make('input', { type: 'color', 'aria-label': `Choose ${name}` });
+    const label = input.labels[0]?.firstChild.textContent.trim();
+    const picker = make('input', { type: 'color', 'aria-label': t('chooseOne', { label }) });
     const show = () => (picker.value = /^#[\da-f]{6}$/i.test(input.value) ? input.value : '#000000');
     input.addEventListener('input', show);
     picker.addEventListener('input', () => {
