@@ -9,6 +9,7 @@ import {
   hiddenFields,
   logIn,
   readable,
+  unescaped,
   type AdminAnswer,
   type Browser,
 } from './support.ts';
@@ -24,6 +25,7 @@ const customer = {
   columns: { name: { type: 'string' }, birthday: { type: 'date', null: true } },
   access: 'admin',
   read: 'admin',
+  admin: { label: 'Customer {name} <{birthday}>' },
 } satisfies Resource;
 
 const ticket = {
@@ -92,6 +94,16 @@ describe('a role in the admin area', () => {
     const refused = await attemptLogin(service, 'cal', 'pw-cal');
     assert.equal(refused.status, 401);
     assert.match(readable(refused), /Wrong user name or password, or this user may not log in here\./);
+  });
+
+  test('leaves out of a label what is not granted, with the texts around it', async () => {
+    for (const [name, label] of [
+      ['ada', 'Customer Ann <2000-02-02>'],
+      ['sue', 'Customer Ann'],
+    ] as const) {
+      const page = await (await logIn(service, name)).get('/admin/customer/1/');
+      assert.equal(unescaped(/<h1>([^<]*)</.exec(page.text)?.[1] ?? ''), label);
+    }
   });
 
   test('shows the views that others share, unless they name what is not granted', async () => {

@@ -87,6 +87,12 @@ const analyzed = (label: Label): (LabelText | LabelPath)[] =>
 const replacedBy = (part: LabelPath, label: Label): readonly LabelPath[] =>
   part.isSubstitute ? columnsOf(label.slice(0, label.indexOf(part))) : [];
 
+/** The label for those who see only some of its columns: without the others, and without the texts that need one of them. */
+export const withoutHidden = (label: Label, isVisible: (part: LabelPath) => boolean): Label =>
+  analyzed(label)
+    .filter((part) => ('text' in part ? part.needs.every((group) => group.some(isVisible)) : isVisible(part)))
+    .map((part) => ('text' in part ? part.text : part));
+
 /** The label of a record with these values. Empty if no column has a value. */
 export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | null): string {
   const hasValue = (part: LabelPath): boolean => (valueOf(part) ?? '').trim() !== '';

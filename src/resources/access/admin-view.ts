@@ -7,12 +7,13 @@ import {
   humanize,
   isAmong,
   namedColumns,
+  recordColumns,
   type Column,
   type Model,
 } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
-import type { Label, LabelPath } from '../../query/labels/label-sql.ts';
+import { withoutHidden, type Label, type LabelPath } from '../../query/labels/label-sql.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from '../../query/statements/visible-history.ts';
 import type { CustomAction } from '../definition/custom-action.ts';
@@ -141,11 +142,14 @@ function defaultLabel(columns: readonly Column[]): Label {
 function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => readonly Column[]): Label {
   if (admin?.label === undefined)
     return defaultLabel(visible(model).filter((column) => column !== model.primaryKey));
-  return parseLabel(admin.label).flatMap((part): Label => {
+  const whole = parseLabel(admin.label).flatMap((part): Label => {
     if (typeof part === 'string') return [part];
-    const found = findPath(part.name.split('__'), model, visible);
+    const found = findPath(part.name.split('__'), model, recordColumns);
     return found ? [found] : [];
   });
+  const isVisible = ({ path, column }: LabelPath): boolean =>
+    findPath([...path, column].map(({ name }) => name), model, visible) !== undefined; // prettier-ignore
+  return withoutHidden(whole, isVisible);
 }
 
 /** Empty rows of a form for which the registry says no number. */
