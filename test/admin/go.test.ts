@@ -87,6 +87,14 @@ describe('Go to', () => {
     for (const { href } of results) assert.equal((await ada.get(href)).status, 200);
   });
 
+  test('says that there are more matches than it shows, also if one of them is the record with this key', async () => {
+    await service.sql`insert into artist (name) select '3 ' || n from generate_series(1, 5) n`;
+    const page = await ada.get(goTo('3'));
+    assert.deepEqual(textsOf(listed(page)), ['Artists: Anina', 'Artists: 3 1', 'Artists: 3 2', 'Artists: 3 3', 'Artists: 3 4']); // prettier-ignore
+    assert.match(readable(page), /Enter more words/);
+    await service.sql`delete from artist where name like '3 %'`;
+  });
+
   test('opens the only match at once if its name or key is exactly what was typed', async () => {
     for (const [words, to] of [
       ['Nina Simone', undefined], // also a part of an album's label

@@ -57,29 +57,35 @@ async function find(context: AdminContext, words: string): Promise<Found> {
     begun.set(resource, first);
     if (first.records.length >= MAX_OF_ONE) return first;
     const { records, hasNext } = await browsing.matching(resource, words, MAX_OF_ONE);
-    const both = new Map([...first.records, ...records].map((record) => [record.id, record]));
-    return { records: [...both.values()], hasNext };
+    return { records: [...first.records, ...records], hasNext };
   });
-  const lists = all.flatMap(({ name, title }): Result[] =>
-    title.toLowerCase().includes(words.toLowerCase())
-      ? [{ text: title, href: links.list(name), of: t('list'), rank: rankOf(title, words) }]
-      : [],
-  );
+  const lists = all
+    .filter(({ title }) => title.toLowerCase().includes(words.toLowerCase()))
+    .map(({ name, title }): Result => {
+      return { text: title, href: links.list(name), of: t('list'), rank: rankOf(title, words) };
+    });
   // In the order of the registry, not in that of the answers.
-  const records = searched.flatMap((resource) => {
-    const { name, title } = resource;
-    return ((found.get(resource) ?? begun.get(resource))?.records ?? [])
-      .slice(0, MAX_OF_ONE)
+  const ofEach = searched.map((resource) => {
+    const { records = [], hasNext = false } = found.get(resource) ?? begun.get(resource) ?? {};
+    const different = [...new Map(records.map((record) => [record.id, record])).values()];
+    return {
+      resource,
+      records: different.slice(0, MAX_OF_ONE),
+      hasMore: hasNext || different.length > MAX_OF_ONE,
+    };
+  });
+  const records = ofEach.flatMap(({ resource: { name, title }, records }) =>
+    records
       .filter(({ id }) => hasAddress(id))
       .map(({ id, label }): Result => {
         const rank = id === words ? 0 : rankOf(label, words);
         return { text: shortened(label), href: links.record(name, id), of: title, rank };
-      });
-  });
+      }),
+  );
   const results = [...lists.sort(byRank), ...records.sort(byRank)];
   return {
     results: results.slice(0, MAX_RESULTS),
-    hasMore: results.length > MAX_RESULTS || [...found.values()].some(({ hasNext }) => hasNext),
+    hasMore: results.length > MAX_RESULTS || ofEach.some(({ hasMore }) => hasMore),
     omitted: searched.filter((resource) => !found.has(resource)),
   };
 }
