@@ -1,73 +1,83 @@
 // The active filters of a list in words, each with its error, if any, and a link that removes it.
 import { excerpt, type FieldErrors } from '../../errors.ts';
-import type { Parameter } from '../../query/parse/grammar.ts';
-import { historyChoices } from '../history/history-view.ts';
+import { loadOptional } from '../fields/optional-part.ts';
+import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { html, type Content, type Html } from '../web/html.ts';
+import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
-import { chip, messagesOf, removeLink } from '../web/widgets.ts';
-import { describeFilter, parseFilterName, referencedKeys } from './filters.ts';
 import type { ListState } from '../web/list-state.ts';
+import { labelsFor } from '../web/record-labels.ts';
+import { isDateTime, localText } from '../web/time-zone.ts';
+import { chip, messagesOf, removeLink } from '../web/widgets.ts';
+import {
+  choicesOf,
+  comparisonText,
+  filtersIn,
+  isNull,
+  itemsOf,
+  patternText,
+  type ListFilter,
+} from './filters.ts';
 
-/** Maximum related records that a filter names. */
-const MAX_NAMED_RECORDS = 10;
+/** Maximum values that a filter names. */
+const MAX_NAMED = 10;
 /** More than the filters of a valid query. */
 const MAX_CHIPS = 60;
 
-/** The label of a filter's value in the history, such as `API` for `api`; undefined if it has none. */
-function historyLabel(context: ResourceContext, { name, value }: Parameter): string | undefined {
-  const { resource, history } = context;
-  const { column, operator } = parseFilterName(name, resource);
-  if (resource !== history || !column || !['eq', 'in'].includes(operator)) return undefined;
-  const choices = historyChoices(context, column);
-  return choices && value.split(',').map((one) => choices.find(({ id }) => id === one)?.label ?? one).join(', '); // prettier-ignore
-}
-
-/** The labels of the related records that a filter names by key; undefined for other filters. */
-async function relatedNames(
-  { browsing, resources, resource }: ResourceContext,
-  filter: Parameter,
-): Promise<Content> {
-  const { column, keys } = referencedKeys(filter, resource) ?? {};
-  const related = column?.references && resources.get(column.references.name);
-  if (!related || !keys) return undefined;
-  const shown = keys.slice(0, MAX_NAMED_RECORDS);
-  const names = await browsing.labelsOf(related, new Set(shown));
-  const rest = keys.length - shown.length;
-  const named = shown.map((key) => names.get(key) ?? t('quoted', { text: key })).join(', ');
-  return rest > 0 ? t('namedAndMore', { named, more: rest }) : named;
+/** A function that gives the value of a filter in words; undefined for a comparison without one. */
+async function valuesInWords(
+  context: ResourceContext,
+  filters: readonly ListFilter[],
+): Promise<(filter: ListFilter) => string | undefined> {
+  const records = filters.flatMap((filter) => {
+    const related = filter.column && relatedOf(filter.column, context);
+    return related ? (itemsOf(filter) ?? []).slice(0, MAX_NAMED).map((key) => [related, key] as const) : [];
+  });
+  const reading = labelsFor(records, context.browsing.labelsOf);
+  const labels = await loadOptional(context, 'the names in the filters', reading);
+  return (filter) => {
+    const { parameter, column, operator } = filter;
+    const quoted = (text: string): string => t('quoted', { text });
+    if (isNull(filter)) return undefined;
+    if (operator === 'ilike') return quoted(patternText(parameter.value)[0]);
+    const related = column && relatedOf(column, context);
+    const choices = column && choicesOf(context, column);
+    const items = related || choices ? itemsOf(filter) : column?.choiceLabels && parameter.value.split(',');
+    if (!items) return quoted(column && isDateTime(column) ? localText(parameter.value) : parameter.value);
+    const nameOf = (item: string): string | undefined =>
+      labels?.(related, item) ??
+      (choices?.find(({ id }) => id === item)?.label || column?.choiceLabels?.get(item));
+    const named = items.slice(0, MAX_NAMED).map((item) => nameOf(item) ?? quoted(item)).join(', '); // prettier-ignore
+    return items.length > MAX_NAMED ? t('namedAndMore', { named, more: items.length - MAX_NAMED }) : named;
+  };
 }
 
 /** Whether repeated filters of this name match any of their values. */
-const matchesAny = ({ name }: Parameter): boolean => !name.startsWith('-') && !name.endsWith('__ne');
+const matchesAny = ({ operator, isNegated }: ListFilter): boolean => !isNegated && operator !== 'ne';
 
 export async function activeFilters(
   context: ResourceContext,
   state: ListState,
   errors: FieldErrors,
 ): Promise<Html | false> {
-  const { resource } = context;
   const { parameters } = state;
-  const filters = state.filters.slice(0, MAX_CHIPS);
+  const filters = filtersIn(state).slice(0, MAX_CHIPS);
   const hasLinks = parameters.mayRepeat(filters.length);
-  const list = await Promise.all(
-    filters.map(async (filter, index) => {
-      const { what, how, value } = describeFilter(filter, resource);
-      const messages = messagesOf(errors, excerpt(filter.name));
-      const label = historyLabel(context, filter);
-      const shown = label ?? (messages ? undefined : await relatedNames(context, filter)) ?? value;
-      const isAlternative =
-        matchesAny(filter) && filters.findIndex(({ name }) => name === filter.name) < index;
-      const words = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
-      const text = isAlternative ? phrase('orFilter', { filter: words }) : words;
-      const rest = state.address(parameters.withoutOne(filter).without('page'));
-      return chip(
-        text,
-        messages,
-        hasLinks && removeLink(rest, t('removeFilter', { filter: `${what} ${how}` })),
-      );
-    }),
-  );
+  const valueOf = await valuesInWords(context, filters);
+  const list = filters.map((filter, index) => {
+    const { parameter } = filter;
+    const value = valueOf(filter);
+    const comparison = comparisonText(filter);
+    const words = html`${comparison} ${value !== undefined && html`<b>${value}</b>`}`;
+    const isAlternative =
+      matchesAny(filter) && filters.findIndex((one) => one.parameter.name === parameter.name) < index;
+    const rest = state.address(parameters.withoutOne(parameter).without('page'));
+    return chip(
+      isAlternative ? phrase('orFilter', { filter: words }) : words,
+      messagesOf(errors, excerpt(parameter.name)),
+      hasLinks && removeLink(rest, t('removeFilter', { filter: comparison })),
+    );
+  });
   const others = (['ordering', 'limit', 'page', '_columns'] as const).flatMap((name) => {
     const messages = messagesOf(errors, name);
     if (!messages) return [];

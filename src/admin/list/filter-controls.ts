@@ -1,23 +1,32 @@
 // The controls of the filter panel: what the filters of a list say about a column, and the filters that its fields mean.
-import { keyText } from '../../db/schema/composite-key.ts';
+import { splitCsv } from '../../query/parse/filter-values.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { filterValues } from '../../query/parse/filter-values.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Named } from '../../resources/records/look-up.ts';
-import { textsOf } from '../fields/form-field.ts';
-import { historyChoices } from '../history/history-view.ts';
+import { recordMeant, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
-import { choiceLabel } from '../web/display-text.ts';
 import { t, type PlainCode } from '../web/language.ts';
 import { dayStartingAt, isDateTime, startOfDay, today, utcOf, zoneFault } from '../web/time-zone.ts';
-import { COMPARISONS, containedText, hasRange, parseFilterName, pathTitle, usualFilter } from './filters.ts';
-import type { ListState } from '../web/list-state.ts';
+import {
+  choicesOf,
+  COMPARISONS,
+  hasRange,
+  isNull,
+  itemsOf,
+  patternText,
+  pathTitle,
+  trimItems,
+  usualFilter,
+  type ListFilter,
+} from './filters.ts';
 
 /** Maximum controls. A registry can offer more columns, which *Another comparison* names. */
 const MAX_CONTROLS = 40;
 /** Up to this many choices are checkboxes; above, a select. */
 const MAX_BOXES = 12;
+/** Maximum values of a comparison that are looked up as words: each takes several statements. */
+const MAX_WORDS = 20;
 
 /** A filter that cannot be made from what was typed. */
 export class FilterFault extends Error {}
@@ -43,17 +52,6 @@ export interface Shown {
   readonly taken: readonly Parameter[];
   /** Words for a related record that mean none or several. */
   readonly words?: string | undefined;
-}
-
-/** The choices of a column; undefined if it takes any value. */
-function choicesOf(context: ResourceContext, column: Column): readonly Named[] | undefined {
-  if (context.resource === context.history) return historyChoices(context, column);
-  if (column.type.input.control === 'checkbox')
-    return [
-      { id: 'true', label: choiceLabel(column, 'true', t('yes')) },
-      { id: 'false', label: choiceLabel(column, 'false', t('no')) },
-    ];
-  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || t('emptyText') }));
 }
 
 function kindOf(column: Column, choices: readonly Named[] | undefined): Control['kind'] {
@@ -100,47 +98,42 @@ function dayAfter(day: string, days: number): string | undefined {
 }
 
 /** What the filters of a list say about a control. */
-function shownIn({ filters, resource }: ListState, { path, column, kind, choices }: Control): Shown {
-  const own = filters.flatMap((filter) => {
-    const { path: parts, operator, negated } = parseFilterName(filter.name, resource);
-    return !negated && parts.join('__') === path ? [{ filter, operator }] : [];
-  });
+export function shownIn(filters: readonly ListFilter[], { path, column, kind, choices }: Control): Shown {
+  const own = filters.filter((filter) => !filter.isNegated && filter.path === path);
   if (kind === 'contains') {
-    for (const { filter, operator } of own) {
-      const text = (operator === 'ilike' ? containedText(filter.value) : filter.value) ?? '';
+    for (const { parameter, operator } of own) {
+      const { name, value } = parameter;
+      const text = operator === 'ilike' ? patternText(value)[0] : value;
       const same = usualFilter(column, path, text);
-      if (same.name === filter.name && same.value === filter.value)
-        return { values: [text], taken: [filter] };
+      if (same.name === name && same.value === value) return { values: [text], taken: [parameter] };
     }
   } else if (kind === 'range') {
     const bounds = ['', ''];
-    const taken = own.flatMap(({ filter, operator }) => {
+    const taken = own.flatMap(({ parameter, operator }) => {
       const hasTime = isDateTime(column);
       const at = ['gte', hasTime ? 'lt' : 'lte'].indexOf(operator);
-      const text = hasTime ? dayAfter(dayStartingAt(filter.value) ?? '', -at) : filter.value;
+      const text = hasTime ? dayAfter(dayStartingAt(parameter.value) ?? '', -at) : parameter.value;
       if (text === undefined || bounds[at] !== '') return [];
       bounds[at] = text;
-      return [filter];
+      return [parameter];
     });
     return { values: bounds, taken };
   } else {
-    const equal = own.filter(({ operator }) => ['eq', 'in', 'is'].includes(operator));
-    const [operator, ...others] = new Set(equal.map((one) => one.operator));
-    const taken = equal.map(({ filter }) => filter);
-    const texts = taken.map(({ value }) => value);
-    const read = operator && others.length === 0 ? filterValues(operator, texts, column) : undefined;
-    const found = read && 'values' in read ? read.values : [];
-    const values = found.map((one) => (operator === 'is' ? NONE : valueOf(keyText(one, column))));
+    const equal = own.filter((filter) => isNull(filter) || ['eq', 'in'].includes(filter.operator));
+    const isOne = new Set(equal.map(({ operator }) => operator)).size === 1;
+    const values = equal.flatMap((filter) =>
+      isNull(filter) ? [NONE] : (itemsOf(filter) ?? ['']).map(valueOf),
+    );
     const known = [...choices.map(({ id }) => valueOf(id)), ...(column.nullable ? [NONE] : [])];
     const isKnown = kind === 'record' || values.every((one) => known.includes(one));
-    if (isKnown && (kind === 'boxes' || values.length === 1)) return { values, taken };
+    if (isOne && isKnown && (kind === 'boxes' || values.length === 1))
+      return { values, taken: equal.map(({ parameter }) => parameter) };
   }
   return { values: [], taken: [] };
 }
 
-/** What was typed, after a fault; else what the filters say. */
-export function valuesIn(state: ListState, typed: LinkParameters, control: Control): Shown {
-  if (typed.get('_panel') === undefined) return shownIn(state, control);
+/** What was typed, after a fault. */
+export function typedIn(typed: LinkParameters, control: Control): Shown {
   const values = FIELDS[control.kind].map((field) => typed.all(nameOf(field, control))).flat();
   const words = control.kind === 'record' ? typed.get(nameOf('find', control)) : undefined;
   return { values, words, taken: [] };
@@ -148,7 +141,7 @@ export function valuesIn(state: ListState, typed: LinkParameters, control: Contr
 
 /** A value of a list, quoted where the grammar needs it. */
 const listItem = (text: string): string =>
-  /[",]/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;
+  /[",]|^\s|\s$/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;
 
 /** The filters of checkboxes and options. */
 function equalTo({ path, title }: Control, values: readonly string[]): readonly Parameter[] {
@@ -182,44 +175,79 @@ export const PERIODS: Readonly<
   month: ['thisMonth', (day) => `${day.slice(0, 8)}01`],
 };
 
-/** The filters of a submitted control, apart from the search for a record. */
-export function filtersOf(control: Control, form: LinkParameters): readonly Parameter[] {
+/**
+ * The keys of the related records that texts mean: keys, or words that match one record. The texts themselves for other columns.
+ * @throws FilterFault for a text that means no record, or several
+ */
+async function keysMeant(
+  context: ResourceContext,
+  { column, title }: Pick<Control, 'column' | 'title'>,
+  texts: readonly string[],
+): Promise<readonly string[]> {
+  const related = relatedOf(column, context);
+  if (!related) return texts;
+  const labels = await context.browsing.labelsOf(related, new Set(texts));
+  const keys: string[] = [];
+  let words = 0;
+  for (const text of texts) {
+    const isKey = text === '' || labels.has(text);
+    if (!isKey) words += 1;
+    const key = isKey
+      ? text
+      : words <= MAX_WORDS
+        ? (await recordMeant(context, related, text))?.id
+        : undefined;
+    if (key === undefined) throw new FilterFault(t('notExactlyOne', { title, text }));
+    keys.push(key);
+  }
+  return keys;
+}
+
+/** The filters of a submitted control. @throws FilterFault */
+export async function filtersOf(
+  context: ResourceContext,
+  control: Control,
+  form: LinkParameters,
+): Promise<readonly Parameter[]> {
   const { path, column, kind } = control;
   const [first = '', second] = FIELDS[kind].map((field) => form.get(nameOf(field, control))?.trim());
   if (kind === 'contains') return first === '' ? [] : [usualFilter(column, path, first)];
-  if (kind !== 'range') return equalTo(control, form.all(nameOf('is', control)));
-  const [period = '', of] = form.get('_period')?.split('.') ?? [];
-  const start = of === path && Object.hasOwn(PERIODS, period) ? PERIODS[period]?.[1] : undefined;
-  return start ? between(control, start(today()), today()) : between(control, first, second);
+  if (kind === 'range') {
+    const [period = '', of] = form.get('_period')?.split('.') ?? [];
+    const start = of === path && Object.hasOwn(PERIODS, period) ? PERIODS[period]?.[1] : undefined;
+    return start ? between(control, start(today()), today()) : between(control, first, second);
+  }
+  const chosen = equalTo(control, form.all(nameOf('is', control)));
+  const text = kind === 'record' ? (form.get(nameOf('find', control))?.trim() ?? '') : '';
+  if (chosen.length > 0 || text === '') return chosen;
+  return (await keysMeant(context, control, [text])).map((value) => ({ name: path, value }));
 }
 
-/** A text for a column, which may be words for a related record. */
-export interface Words extends Pick<Control, 'column' | 'title'> {
-  readonly text: string;
+/** A typed moment as the filters take it. People may type or paste ISO 8601. @throws FilterFault */
+function momentOf(typed: string, title: string): string {
+  const plain = typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
+  const text = dayAfter(plain, 0) === undefined ? utcOf(plain) : startOfDay(plain);
+  const fault = zoneFault(text);
+  if (fault !== undefined) throw new FilterFault(t('filterFault', { title, value: plain, fault }));
+  return text;
 }
 
-/** The filter of *Another comparison*; undefined if it names no column. */
-export function comparisonOf(
-  { resource }: ResourceContext,
+/** The filter of *Another comparison*; none if it names no column. @throws FilterFault */
+export async function comparisonOf(
+  context: ResourceContext,
   form: LinkParameters,
-): (Words & { readonly filter: (text: string) => Parameter }) | undefined {
+): Promise<readonly Parameter[]> {
+  const { resource } = context;
   const [path = '', how = '', typed = ''] = ['_path', '_how', '_value'].map((name) => form.get(name));
   const parts = resource.filters.find((one) => one.join('__') === path);
   const column = parts && resource.find(parts)?.column;
   const [, parameter] = (Object.hasOwn(COMPARISONS, how) && COMPARISONS[how]) || [];
-  if (!column || !parameter) return undefined;
+  if (!column || !parameter) return [];
   if (typed === '' && !['eq', 'ne', 'empty', 'filled'].includes(how)) throw new FilterFault(t('enterValue'));
-  const words = {
-    column,
-    title: pathTitle(parts, resource),
-    filter: (text: string) => parameter(path, text),
-  };
-  if (!isDateTime(column)) return { ...words, text: typed };
-  // People may type or paste ISO 8601.
-  const plain = typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
-  const text = dayAfter(plain, 0) === undefined ? utcOf(plain) : startOfDay(plain);
-  const fault = zoneFault(text);
-  if (fault !== undefined)
-    throw new FilterFault(t('filterFault', { title: words.title, value: plain, fault }));
-  return { ...words, text };
+  const title = pathTitle(parts, resource);
+  if (isDateTime(column)) return [parameter(path, momentOf(typed, title))];
+  const items = how === 'in' ? splitCsv(trimItems(typed)) : ['eq', 'ne'].includes(how) ? [typed] : undefined;
+  if (!items || !relatedOf(column, context)) return [parameter(path, typed)];
+  const keys = await keysMeant(context, { column, title }, items);
+  return [parameter(path, how === 'in' ? keys.map(listItem).join(',') : keys.join())];
 }

@@ -5,13 +5,15 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import type { References } from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
-import { isRecordKey, labelIn, recordMeant, referencesOf, relatedOf } from '../fields/references.ts';
+import { labelIn, referencesOf, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
 import { grouped } from '../web/display-text.ts';
-import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import { attributes, html, type Html } from '../web/html.ts';
 import { t, type PlainCode } from '../web/language.ts';
+import { ListState } from '../web/list-state.ts';
+import { checkbox, options } from '../web/widgets.ts';
 import {
   comparisonOf,
   controlsOf,
@@ -20,14 +22,13 @@ import {
   nameOf,
   NONE,
   PERIODS,
+  shownIn,
+  typedIn,
   valueOf,
-  valuesIn,
   type Control,
   type Shown,
-  type Words,
 } from './filter-controls.ts';
-import { COMPARISONS, pathTitle, usualWords } from './filters.ts';
-import { ListState } from '../web/list-state.ts';
+import { COMPARISONS, filtersIn, pathTitle, usualWords } from './filters.ts';
 
 /** The controls outside of *More filters*; those in use are outside, too. */
 const MAX_SHOWN = 8;
@@ -46,12 +47,6 @@ interface ShownControl extends Shown {
   /** The number of records of each value. */
   readonly counts?: ReadonlyMap<string | null, number> | undefined;
 }
-
-const checkbox = (given: Attributes, label: Content): Html =>
-  html`<label class="check"><input${attributes({ type: 'checkbox', ...given })} /> ${label}</label>`;
-
-const options = (all: readonly (readonly [value: string, text: string])[], chosen = ''): Html =>
-  html`${all.map(([value, text]) => html`<option${attributes({ value, selected: value === chosen })}>${text}</option>`)}`;
 
 function boxes({ control, id, values, counts }: ShownControl): Html {
   const { column, title, choices } = control;
@@ -227,8 +222,11 @@ export async function filterPanel(
   hasCounts: boolean,
 ): Promise<Html> {
   const { resource } = context;
+  const filters = filtersIn(state);
+  const isTyped = typed.get('_panel') !== undefined;
   const all = controlsOf(context).map((control, index) => {
-    return { control, id: `filter-${index}`, ...valuesIn(state, typed, control) };
+    const present = isTyped ? typedIn(typed, control) : shownIn(filters, control);
+    return { control, id: `filter-${index}`, ...present };
   });
   const isUsed = ({ values, words = '' }: Shown): boolean => [words, ...values].some((text) => text !== '');
   const first = all.filter((one, index) => index < MAX_SHOWN || isUsed(one));
@@ -263,30 +261,14 @@ export async function filterPanel(
   </section>`;
 }
 
-/** The key of the record that words mean. */
-async function keyMeant(context: ResourceContext, { column, title, text }: Words): Promise<string> {
-  const related = text === '' ? undefined : relatedOf(column, context);
-  if (!related || (await isRecordKey(context, related, text))) return text;
-  const found = await recordMeant(context, related, text);
-  if (found) return found.id;
-  throw new FilterFault(t('notExactlyOne', { title, text }));
-}
-
 /** Redirects the submitted form of the panel to the address of the list. After a fault, the list shows what was typed. */
 export async function applyFilters(context: ResourceContext): Promise<Reply> {
   const form = LinkParameters.parse(context.request.query);
   const state = new ListState(context.resource, form);
   const made: Parameter[] = [];
   try {
-    for (const control of controlsOf(context)) {
-      const filters = filtersOf(control, form);
-      made.push(...filters);
-      const text = control.kind === 'record' ? (form.get(nameOf('find', control))?.trim() ?? '') : '';
-      if (filters.length === 0 && text !== '')
-        made.push({ name: control.path, value: await keyMeant(context, { ...control, text }) });
-    }
-    const other = comparisonOf(context, form);
-    if (other) made.push(other.filter(await keyMeant(context, other)));
+    for (const control of controlsOf(context)) made.push(...(await filtersOf(context, control, form)));
+    made.push(...(await comparisonOf(context, form)));
   } catch (error) {
     if (!(error instanceof FilterFault)) throw error;
     const list = links.list(context.resource.name, form.without('page'));

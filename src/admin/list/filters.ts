@@ -1,35 +1,81 @@
-// Filters in words: the comparisons that people can choose, and what a filter of the address means.
+// The filters of a list: what a parameter of the address means, and the comparisons that people can choose.
 import type { Operator } from '../../db/types/column-type.ts';
+import { keyText } from '../../db/schema/composite-key.ts';
 import type { Column } from '../../db/schema/model.ts';
-import type { Parameter } from '../../query/parse/grammar.ts';
 import { filterValues, OPERATORS } from '../../query/parse/filter-values.ts';
+import type { Parameter } from '../../query/parse/grammar.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { keyText } from '../../db/schema/composite-key.ts';
-import type { Content } from '../web/html.ts';
+import type { Named } from '../../resources/records/look-up.ts';
+import { textsOf } from '../fields/form-field.ts';
+import { historyChoices } from '../history/history-view.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import { choiceLabel } from '../web/display-text.ts';
 import { t, type PlainCode } from '../web/language.ts';
-import { isDateTime, localText } from '../web/time-zone.ts';
+import type { ListState } from '../web/list-state.ts';
 
-/** A filter in words: the column, the comparison, and the value, which is null if the comparison has none. */
-export interface FilterText {
-  readonly what: string;
-  readonly how: string;
-  readonly value: Content;
+/** A filter of a list: a parameter of its address, and what its name means. */
+export interface ListFilter {
+  readonly parameter: Parameter;
+  /** The path of the column in the grammar of the API, and its title: `Album › Artist › Name`. */
+  readonly path: string;
+  readonly title: string;
+  /** Undefined if the admin area shows no such column. */
+  readonly column: Column | undefined;
+  readonly operator: Operator;
+  readonly isNegated: boolean;
+}
+
+/** The title of a path of columns. */
+export function pathTitle(parts: readonly string[], resource: AdminView): string {
+  const found = resource.find(parts);
+  return (found ? [...found.path, found.column].map(({ title }) => title) : parts).join(' › ');
+}
+
+function readFilter(parameter: Parameter, resource: AdminView): ListFilter {
+  const isNegated = parameter.name.startsWith('-');
+  const parts = parameter.name.slice(isNegated ? 1 : 0).split('__');
+  const last = parts.at(-1) ?? '';
+  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !resource.find(parts);
+  const path = hasOperator ? parts.slice(0, -1) : parts;
+  return {
+    parameter,
+    path: path.join('__'),
+    title: pathTitle(path, resource),
+    column: resource.find(path)?.column,
+    operator: (hasOperator ? last : 'eq') as Operator,
+    isNegated,
+  };
+}
+
+export const filtersIn = ({ filters, resource }: ListState): readonly ListFilter[] =>
+  filters.map((parameter) => readFilter(parameter, resource));
+
+/** Whether the filter compares with NULL. */
+export const isNull = ({ operator, parameter }: ListFilter): boolean =>
+  operator === 'is' && /^(null|none)$/i.test(parameter.value);
+
+/** The values that a filter compares with one by one; undefined for other comparisons and invalid values. */
+export function itemsOf({ column, operator, parameter }: ListFilter): readonly string[] | undefined {
+  if (!column || !['eq', 'ne', 'in', 'is'].includes(operator)) return undefined;
+  const found = filterValues(operator, [parameter.value], column);
+  return 'fault' in found ? undefined : found.values.map((value) => keyText(value, column));
+}
+
+/** The choices of a column; undefined if it takes any value. */
+export function choicesOf(context: ResourceContext, column: Column): readonly Named[] | undefined {
+  if (context.resource === context.history) return historyChoices(context, column);
+  if (column.type.input.control === 'checkbox')
+    return [
+      { id: 'true', label: choiceLabel(column, 'true', t('yes')) },
+      { id: 'false', label: choiceLabel(column, 'false', t('no')) },
+    ];
+  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || t('emptyText') }));
 }
 
 /** Trims the items of a list, since people type a space after a comma. Quoted items stay as they are. */
-function trimItems(list: string): string {
-  const items: string[] = [];
-  let start = 0;
-  let isQuoted = false;
-  for (let index = 0; index <= list.length; index += 1) {
-    if (list[index] === '"') isQuoted = !isQuoted;
-    if (index < list.length && (isQuoted || list[index] !== ',')) continue;
-    items.push(list.slice(start, index).trim());
-    start = index + 1;
-  }
-  return items.join(',');
-}
+export const trimItems = (list: string): string =>
+  list.replace(/"[^"]*"|[^",]+/g, (part) => (part.startsWith('"') ? part : part.trim()));
 
 /** The comparisons that people can choose, and the parameters of the API's grammar that they become. The list reports misfits. */
 export const COMPARISONS: Readonly<
@@ -91,81 +137,18 @@ const TIME_WORDS = {
 const isTemporal = ({ type }: Column): boolean =>
   ['date', 'datetime-local', 'time'].includes(type.input.control);
 
-/** The title of a path of columns: `Album › Artist › Name`. */
-export function pathTitle(parts: readonly string[], resource: AdminView): string {
-  const found = resource.find(parts);
-  if (!found) return parts.join(' › ');
-  return [...found.path, found.column].map(({ title }) => title).join(' › ');
+/** The text of a pattern, and its comparison: `%text%` contains it, `text%` begins with it. */
+export function patternText(pattern: string): readonly [text: string, comparison: PlainCode] {
+  const [, first, text] = /^(%?)((?:[^%_\\]|\\.)*)%$/.exec(pattern) ?? [];
+  if (text === undefined) return [pattern, 'matchesPattern'];
+  return [text.replace(/\\(.)/g, '$1'), first === '%' ? 'contains' : 'beginsWith'];
 }
 
-/** A filter's name, split into its path and operator, and the column if the admin area shows it. */
-interface FilterName {
-  readonly path: readonly string[];
-  readonly operator: Operator;
-  readonly column: Column | undefined;
-  readonly negated: boolean;
-}
-
-export function parseFilterName(name: string, resource: AdminView): FilterName {
-  const negated = name.startsWith('-');
-  const parts = (negated ? name.slice(1) : name).split('__');
-  const last = parts.at(-1) ?? '';
-  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !resource.find(parts);
-  const path = hasOperator ? parts.slice(0, -1) : parts;
-  const operator = (hasOperator ? last : 'eq') as Operator;
-  return { path, operator, column: resource.find(path)?.column, negated };
-}
-
-/** The unescaped text of a pattern; undefined if the pattern has another form. */
-const textInPattern = (pattern: RegExp, value: string): string | undefined =>
-  pattern.exec(value)?.[1]?.replace(/\\(.)/g, '$1');
-export const containedText = (value: string): string | undefined =>
-  textInPattern(/^%((?:[^%_\\]|\\.)*)%$/, value);
-const prefixText = (value: string): string | undefined => textInPattern(/^((?:[^%_\\]|\\.)*)%$/, value);
-
-/** The keys in a filter by a foreign key; undefined for other columns and other comparisons. */
-export function referencedKeys(
-  { name, value }: Parameter,
-  resource: AdminView,
-): { readonly column: Column; readonly keys: readonly string[] } | undefined {
-  const { operator, column } = parseFilterName(name, resource);
-  if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
-  const found = filterValues(operator, [value], column);
-  return 'fault' in found ? undefined : { column, keys: found.values.map((key) => keyText(key, column)) };
-}
-
-/** The values of a list with the labels of choices. */
-const labeledList = (value: string, column: Column | undefined): string =>
-  column?.choiceLabels
-    ? value
-        .split(',')
-        .map((one) => column.choiceLabels?.get(one) ?? one)
-        .join(', ')
-    : value;
-
-/** Describes a filter of the URL. An invalid one appears as it was sent. */
-export function describeFilter({ name, value }: Parameter, resource: AdminView): FilterText {
-  const { path, operator, column, negated } = parseFilterName(name, resource);
-  const what = pathTitle(path, resource);
-  if (operator === 'is' && /^(null|none)$/i.test(value))
-    return { what, how: t(negated ? 'hasValue' : 'hasNoValue'), value: null };
-  const comparison = (code: PlainCode): string => (negated ? t('not', { comparison: t(code) }) : t(code));
-  if (operator === 'ilike') {
-    const [substring, prefix] = [containedText(value), prefixText(value)];
-    const how = substring !== undefined ? 'contains' : prefix !== undefined ? 'beginsWith' : 'matchesPattern';
-    return {
-      what,
-      how: comparison(how),
-      value: t('quoted', { text: substring ?? prefix ?? value }),
-    };
-  }
-  const how = comparison((column && isTemporal(column) ? TIME_WORDS : WORDS)[operator]);
-  const isYesNo = column?.type.input.control === 'checkbox';
-  const label = column?.choiceLabels?.get(value);
-  const yesOrNo =
-    isYesNo && /^(true|false)$/i.test(value)
-      ? t(value.toLowerCase() === 'true' ? 'yes' : 'no').toLowerCase()
-      : undefined;
-  const text = column && isDateTime(column) ? localText(value) : labeledList(value, column);
-  return { what, how, value: label ?? yesOrNo ?? t('quoted', { text }) };
+/** The column and the comparison of a filter in words. */
+export function comparisonText(filter: ListFilter): string {
+  const { parameter, title, column, operator, isNegated } = filter;
+  if (isNull(filter)) return `${title} ${t(isNegated ? 'hasValue' : 'hasNoValue')}`;
+  const words = column && isTemporal(column) ? TIME_WORDS : WORDS;
+  const comparison = t(operator === 'ilike' ? patternText(parameter.value)[1] : words[operator]);
+  return `${title} ${isNegated ? t('not', { comparison }) : comparison}`;
 }

@@ -20,6 +20,7 @@ import { timeZone } from '../web/presentation.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { historyCells } from '../history/history-view.ts';
 import { countedRecords, shownColumn } from '../web/display-text.ts';
+import { checkbox, options } from '../web/widgets.ts';
 
 /** Actions on the selected records, or on all records of all pages. */
 function selectionForm(
@@ -41,9 +42,9 @@ function selectionForm(
     <input type="hidden" name="_state" value="${parameters.toString()}" />
     <label for="bulk-action">${t('withSelected')}</label>
     <select name="_action" id="bulk-action">
-      ${actions.map(({ name, title }) => html`<option value="${name}">${title}</option>`)}
+      ${options(actions.map(({ name, title }) => [name, title]))}
     </select>
-    ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> ${count ? t('allInList', { records: countedRecords(count) }) : t('allRecordsInList')}</label>`}
+    ${(!count || count.count > 1) && checkbox({ name: '_all', value: 1 }, count ? t('allInList', { records: countedRecords(count) }) : t('allRecordsInList'))}
     <button class="secondary">${t('continue')}</button>
   </form>`;
 }

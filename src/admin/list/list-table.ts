@@ -19,7 +19,7 @@ import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { t } from '../web/language.ts';
-import { removeLink } from '../web/widgets.ts';
+import { options, removeLink } from '../web/widgets.ts';
 import { hiddenParameters } from './filter-panel.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
@@ -93,18 +93,18 @@ export function sortChoice(context: ResourceContext, { resource, parameters, col
     .flatMap((column) => {
       const names = sortNames(column, context);
       return [
-        { value: names.join(','), text: `${column.title} ▲` },
-        { value: names.map((name) => `-${name}`).join(','), text: `${column.title} ▼` },
+        [names.join(','), `${column.title} ▲`] as const,
+        [names.map((name) => `-${name}`).join(','), `${column.title} ▼`] as const,
       ];
     });
-  const chosen = choices.find(({ value }) => `${present},`.startsWith(`${value},`));
-  const all = chosen ? choices : [{ value: present, text: '–' }, ...choices];
+  const [chosen] = choices.find(([value]) => `${present},`.startsWith(`${value},`)) ?? [];
+  const all = chosen === undefined ? [[present, '–'] as const, ...choices] : choices;
   const rest = parameters.without('ordering', 'page');
   return html`<form class="sort-choice" action="${links.list(resource.name)}">
     ${hiddenParameters(rest)}
     <label for="sort">${t('sortBy')}</label>
     <select name="ordering" id="sort">
-      ${all.map(({ value, text }) => html`<option${attributes({ value, selected: value === chosen?.value })}>${text}</option>`)}
+      ${options(all, chosen)}
     </select>
     <button class="secondary">${t('sort')}</button>
   </form>`;

@@ -14,7 +14,7 @@ import { attributes, html, type Html } from '../web/html.ts';
 import { ListState } from '../web/list-state.ts';
 import { t } from '../web/language.ts';
 import { messageOf, textOf } from '../../messages.ts';
-import { controlAttributes, labeledField } from '../web/widgets.ts';
+import { checkbox, controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** What `$me` and `$me.column` are for the caller; the function returns null where the record has no such value. */
 async function valueOfMe(
@@ -113,14 +113,12 @@ export function saveView(context: ResourceContext): Action {
       if (id !== undefined && (!view || (view.isShared && !caller.admin))) throw notFound(t('noView'));
       const parts = { errors: errors['title'], isRequired: true };
       const value = sent ? titleIn(sent) : view?.title;
-      const box = (name: string, text: string): Html =>
-        html`<label class="check"><input type="checkbox" name="${name}" value="1" /> ${text}</label>`;
       return {
         title: `${button}: ${resource.title}`,
         crumbs: [list, button],
         address: links.action(resource.name, 'view', asked),
         fields: html`${labeledField('field-title', t('title'), html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
-        ${id === undefined ? caller.admin && box('shared', t('shareView')) : box('delete', t('deleteView'))}`,
+        ${id === undefined ? caller.admin && checkbox({ name: 'shared', value: 1 }, t('shareView')) : checkbox({ name: 'delete', value: 1 }, t('deleteView'))}`,
         button: t('save'),
         back: list,
         labels: labels(),
@@ -129,7 +127,8 @@ export function saveView(context: ResourceContext): Action {
 
     check(form) {
       const { length } = titleIn(form);
-      if ((length > 0 && length <= LONGEST_TITLE) || form.get('delete') !== undefined) return undefined;
+      if ((length > 0 && length <= LONGEST_TITLE) || form.get('delete') !== undefined)
+        return undefined;
       const fault = length === 0 ? textOf(messageOf('required')) : t('titleTooLong', { max: LONGEST_TITLE });
       return { errors: { title: [fault] }, status: 400 };
     },

@@ -170,6 +170,14 @@ export function table(
   </table>`;
 }
 
+/** A checkbox with its label after it. */
+export const checkbox = (given: Attributes, label: Content): Html =>
+  html`<label class="check"><input${attributes({ type: 'checkbox', ...given })} /> ${label}</label>`;
+
+/** The options of a select. */
+export const options = (all: readonly (readonly [value: string, text: string])[], chosen?: string): Html =>
+  html`${all.map(([value, text]) => html`<option${attributes({ value, selected: value === chosen })}>${text}</option>`)}`;
+
 /** The messages of one field; undefined for a field without errors. */
 export const messagesOf = (errors: FieldErrors, name: string): readonly string[] | undefined =>
   Object.hasOwn(errors, name) ? errors[name] : undefined;

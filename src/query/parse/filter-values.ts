@@ -22,7 +22,7 @@ export type FilterValues =
   | { readonly fault: Message };
 
 /** Splits a list by the rules of CSV. @returns undefined for bad quoting */
-function splitCsv(text: string): string[] | undefined {
+export function splitCsv(text: string): string[] | undefined {
   const values: string[] = [];
   const item = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
   for (;;) {
