@@ -691,7 +691,8 @@ describe('the views of a list', () => {
     const form = await ada.get(save);
     assert.match(readable(form), /Save this view: Things/);
     for (const title of [' ', 'x'.repeat(61)]) assert.equal((await ada.post(save, { title })).status, 400);
-    assert.deepEqual(errorsIn(await ada.post(save, { title: '' })), { title: 'Is required.' });
+    for (const sent of [{ title: '' }, { title: '', delete: '1' }])
+      assert.deepEqual(errorsIn(await ada.post(save, sent)), { title: 'Is required.' });
     const done = await ada.post(save, { title: ' <Ready> & "new" ' });
     assert.equal(done.status, 303);
     const page = await ada.follow(done);

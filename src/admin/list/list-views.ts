@@ -127,7 +127,7 @@ export function saveView(context: ResourceContext): Action {
 
     check(form) {
       const { length } = titleIn(form);
-      if ((length > 0 && length <= LONGEST_TITLE) || form.get('delete') !== undefined)
+      if ((length > 0 && length <= LONGEST_TITLE) || (id !== undefined && form.get('delete') !== undefined))
         return undefined;
       const fault = length === 0 ? textOf(messageOf('required')) : t('titleTooLong', { max: LONGEST_TITLE });
       return { errors: { title: [fault] }, status: 400 };
