@@ -224,6 +224,22 @@ describe('an import', () => {
     assert.deepEqual((await titles()).slice(3).join(), rows.map((row) => row.split(',')[0]).join());
   });
 
+  test('tries each row at most twice, however many rows the database refuses', async (t) => {
+    t.after(async () => service.sql`drop sequence tries cascade; drop function count_try cascade`.simple());
+    await service.sql`
+      create sequence tries;
+      create function count_try() returns trigger language plpgsql as
+        $$ begin perform nextval('tries'); return new; end $$;
+      create trigger count_try before insert on book for each row execute function count_try()`.simple();
+    const rows = Array.from({ length: 128 }, (_, at) => `row ${at},${at % 2 === 0 ? CODE : ''}`);
+    const first = await upload(crlf('title,code', ...rows));
+    const [start] = await column(`last_value from tries`);
+    const page = readable(await browser.post(PATH, { ...fieldsOf(first), _match: '', _do: 'preview' }));
+    assert.match(page, /128 rows: 65 new, 0 changed, 0 unchanged, 63 with errors/);
+    const [end] = await column(`last_value from tries`);
+    assert.ok(Number(end) - Number(start) <= 2 * 128, `${String(start)} to ${String(end)}`);
+  });
+
   test('is not executed with the digest of another preview', async () => {
     for (const csv of [crlf('title,pages', 'a,1', 'b,0'), crlf('id,title', '1,Uno', '2')]) {
       const _csv = Buffer.from(csv).toString('base64');

@@ -1,6 +1,5 @@
 // Imports a file in one transaction, as a trial for the preview or for good, and tallies what that changes.
 import { createHash, type Hash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
@@ -12,7 +11,6 @@ import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { cutForShortening, shownValue } from '../web/display-text.ts';
-import { PIECE } from '../web/html.ts';
 import { sentence } from '../web/widgets.ts';
 import type { FileRow, ImportFile } from './import-file.ts';
 import type { Mapping } from './import-mapping.ts';
@@ -56,18 +54,17 @@ function addTexts(hash: Hash, texts: readonly (string | null)[]): Hash {
   return hash;
 }
 
-/** The part of a text that the preview shows. A part of a string would keep all of it in memory. */
-const beginningOf = (text: string): string => Buffer.from(cutForShortening(text, SHOWN_LENGTH)).toString();
+/** A part of a string would keep all of it in memory. */
+const copied = (part: string): string => Buffer.from(part).toString();
+
+/** The part of a text that the preview shows. */
+const beginningOf = (text: string): string => copied(cutForShortening(text, SHOWN_LENGTH));
 
 /** What the preview needs of a value. A key stays complete, because its record is looked up. */
 function condensed(column: Column, text: string | null): string | null {
   if (text === null) return null;
-  const beginning = cutForShortening(text, SHOWN_LENGTH);
-  const part =
-    column.references || beginning === text
-      ? text
-      : cutForShortening(String(shownValue(column, text)), SHOWN_LENGTH);
-  return Buffer.from(part).toString();
+  const isWhole = column.references || cutForShortening(text, SHOWN_LENGTH) === text;
+  return isWhole ? copied(text) : beginningOf(String(shownValue(column, text)));
 }
 
 /** Counts the rows, keeps the first of each kind, and computes the digest. */
@@ -112,7 +109,7 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
       const { kind, line, digest, changes, faults } = outcome;
       counts[kind] += 1;
       const texts = faults.map(([text]) => text).join('; ');
-      if (kind === 'faulty') reasons.set(line, texts.slice(0, MAX_REASON));
+      if (kind === 'faulty') reasons.set(line, copied(texts.slice(0, MAX_REASON)));
       if (kind === 'changed') changes.forEach(({ column }) => changed.add(column));
       if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {
         details[kind] += changes.length + faults.length;
@@ -138,9 +135,6 @@ function errorsOf(error: unknown): FieldErrors {
   const isSaid = problem instanceof BrokenRule ? texts.includes(message) : texts.length > 0;
   return isSaid ? errors : { [WHOLE_ROW]: [message], ...errors };
 }
-
-const charactersIn = ({ row: { cells } }: MatchedRow): number =>
-  cells.reduce((length, cell) => length + (cell?.length ?? 0), 0);
 
 /**
  * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome. A preview runs all rows before the
@@ -171,29 +165,29 @@ export async function runImportFile(
         return;
       }
       const isOwn = (id: string | undefined): boolean => isOwnUser(context, id);
-      const rows = await readRows(run, context, file, mapping, context.request.requester.workInTurns());
+      const yieldIfDue = context.request.requester.workInTurns();
+      const rows = await readRows(run, context, file, mapping, yieldIfDue);
       const importRow = createImporter(operations, run, resource, caller, mapping, isOwn);
 
-      /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
+      /** Imports rows in order. If one fails, it imports those before that row again, and then those after it. */
       async function importRows(rows: readonly MatchedRow[]): Promise<CondensedOutcome[]> {
+        if (rows.length === 0) return [];
         const outcomes: CondensedOutcome[] = [];
         await send(SAVEPOINT.set);
         try {
           for (const row of rows) {
             // An invalid row sends no statement, so nothing else would let other requests run.
-            if (charactersIn(row) > PIECE) await setImmediate();
+            await yieldIfDue();
             outcomes.push(tally.condense(await importRow(row), row));
           }
         } catch (error) {
-          const errors = errorsOf(error);
+          const failed = rows[outcomes.length];
+          if (!failed) throw error;
+          const refused = tally.condense(faulty(failed, errorsOf(error)), failed);
           await send(SAVEPOINT.rollBack);
-          const [first] = rows;
-          const middle = rows.length >> 1;
-          outcomes.length = 0;
-          if (first && middle === 0) outcomes.push(tally.condense(faulty(first, errors), first));
-          else
-            for (const half of [rows.slice(0, middle), rows.slice(middle)])
-              outcomes.push(...(await importRows(half)));
+          await send(SAVEPOINT.release);
+          const before = await importRows(rows.slice(0, outcomes.length));
+          return [...before, refused, ...(await importRows(rows.slice(outcomes.length + 1)))];
         }
         await send(SAVEPOINT.release);
         return outcomes;
