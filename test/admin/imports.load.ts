@@ -1,5 +1,6 @@
 // Imports of large records and into wide tables, and how many imports run at once.
 import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
@@ -70,6 +71,34 @@ describe('an import into a wide table', () => {
       );
     }
   });
+});
+
+describe('an import lets other requests run', () => {
+  /** The longest time that the event loop of this process was blocked while some work ran (milliseconds). */
+  async function longestBlock(work: () => Promise<unknown>): Promise<number> {
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
+    await work();
+    delay.disable();
+    return delay.max / 1e6;
+  }
+  const files: [what: string, model: string, csv: string][] = [
+    [
+      'it has many titles that are slow to compare',
+      'book',
+      `${`${Array(1900).fill('ﷺ'.repeat(80)).join(',')}\n`.repeat(10)}`,
+    ],
+    [
+      'it has many values that are invalid',
+      'wide',
+      `${crlf(Object.keys(wide.columns).join())}${`${Array(COLUMNS).fill('x').join(',')}\n`.repeat(640)}`,
+    ],
+  ];
+  for (const [what, model, csv] of files)
+    test(`while ${what}`, async () => {
+      const block = await longestBlock(() => uploadFile(root, pathOf(model), csv));
+      assert.ok(block < 1000, `${block} ms`);
+    });
 });
 
 describe('an import of large records', () => {

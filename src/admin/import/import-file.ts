@@ -43,7 +43,6 @@ function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
 const WINDOWS_1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ';
 /** These bytes, and NUL, which binary files have. */
 const NOT_WINDOWS_1252 = /[\0\x81\x8d\x8f\x90\x9d]/;
-const NO_ROW: CsvRow = { line: 0, cells: [] };
 
 /** Whether most of the characters beyond ASCII are valid UTF-8. They seldom are by chance. */
 function isMostlyUtf8(bytes: Buffer): boolean {
@@ -111,11 +110,17 @@ export async function readImportFile(
       fault: t('faultyQuotes', { line: String(parsed.faultyLine) }),
     };
   const lines = isDeclared ? parsed.slice(1) : parsed;
-  const countTitles = ({ cells }: CsvRow): number =>
-    cells.slice(0, MAX_COLUMNS).filter((cell) => isTitle(cell ?? '')).length;
-  const [header] = lines
-    .slice(0, countTitles(lines[0] ?? NO_ROW) > 0 ? 1 : MAX_HEADINGS)
-    .toSorted((one, other) => countTitles(other) - countTitles(one));
+  let [header] = lines;
+  let most = 0;
+  for (const line of lines.slice(0, MAX_HEADINGS)) {
+    let count = 0;
+    for (const cell of line.cells.slice(0, MAX_COLUMNS)) {
+      if (cell !== null && isTitle(cell)) count += 1;
+      await yieldIfDue();
+    }
+    if (count > most) [header, most] = [line, count];
+    if (lines[0] === header && most > 0) break;
+  }
   if (!header) return { fault: t('fileIsEmpty') };
   const titles = trimmed(header.cells, 0).map((cell) => cell?.trim() ?? '');
   // UTF-16 without a byte order mark.

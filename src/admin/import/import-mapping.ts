@@ -118,6 +118,7 @@ export async function mapColumns(
   const notes = new Map<number, string>();
   const found = new Map<Column, { readonly index: number; readonly proven: Format | undefined }>();
   for (const [index, title] of titles.entries()) {
+    await yieldIfDue();
     const column = find(get(`_column.${index}`) ?? title);
     if (!column) continue;
     if (found.has(column)) notes.set(index, t('columnTwice', { title: column.title }));
@@ -128,7 +129,6 @@ export async function mapColumns(
       const cells = sample.flatMap((row) => row.cells[index]?.trim() ?? []);
       const short = cells.filter((cell) => cell !== '' && cell.length < LONGEST_VALUE);
       found.set(column, { index, proven: sent ?? provenFormat(column, short) });
-      await yieldIfDue();
     }
   }
   const hasComma = [...found.values()].some(({ proven }) => proven === 'comma');

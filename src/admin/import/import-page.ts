@@ -153,6 +153,7 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
   const { resource } = context;
   const counts = outcome?.counts ?? NO_COUNTS;
   const hasChanges = counts.new + counts.changed > 0;
+  const fields = await mappingFields(context, file, mapping);
   const tables = outcome && (await rowTables(context, outcome, mapping));
   const form = {
     ...importForm(context, source.pasted),
@@ -161,7 +162,7 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
       html`<input type="hidden" name="_digest" value="${outcome?.digest}" />${submitOnceField()}
         <button class="hidden" tabindex="-1" aria-hidden="true">${t('import')}</button>`
     }
-    ${mappingFields(context, file, mapping)} ${sourceFields(context, source)}
+    ${fields} ${sourceFields(context, source)}
     ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">${t('previewAgain')}</button></p>`}
     ${tables?.faulty}
     ${counts.faulty > 0 && html`<p><button class="secondary" name="_do" value="faulty">${t('downloadFaulty')}</button></p>`}

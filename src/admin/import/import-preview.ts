@@ -164,16 +164,18 @@ const select = (about: Attributes, options: readonly Option[], chosen: string): 
   </select>`;
 
 /** What each column of the file is, and by which column rows match records. */
-export function mappingFields(
+export async function mappingFields(
   context: ResourceContext,
   { titles, rows }: ImportFile,
   mapping: Mapping,
-): Html {
+): Promise<Html> {
   const { resource } = context;
   const { mapped, columns, by, notes } = mapping;
   const options = importable(resource).map(({ key, title }): Option => [key, title]);
   const isLarge = options.length * titles.length > MAX_OPTIONS;
-  const cells = titles.map((title, index): Content[] => {
+  const yieldIfDue = context.request.requester.workInTurns();
+  const cells: Content[][] = [];
+  for (const [index, title] of titles.entries()) {
     const name = shortened(title, 60) || t('columnNumber', { number: String(index + 1) });
     const one = mapped.find((candidate) => candidate.index === index);
     const { column, format = 'plain' } = one ?? {};
@@ -192,13 +194,14 @@ export function mappingFields(
       note === undefined ? format : '',
     );
     const hint = note !== undefined && html` <span class="hint">${note}</span>`;
-    return [
+    cells.push([
       name,
       first ? shortened(first, 40) : nothing(),
       control,
       html`${formats.length > 0 && written}${hint}`,
-    ];
-  });
+    ]);
+    await yieldIfDue();
+  }
   const keys = matchColumns(resource, columns);
   const parts = {
     hint: by
