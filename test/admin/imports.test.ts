@@ -48,7 +48,11 @@ const plain: Resource[] = [
     },
     admin: { exclude: ['secret'], readonly: ['stamp'], title: 'Books & <b>papers</b>' },
   },
-  { ...named('place'), primaryKey: { type: 'string' } },
+  {
+    model: 'place',
+    primaryKey: { type: 'string' },
+    columns: { name: { type: 'string' }, share: { type: 'integer', label: '%', null: true } },
+  },
   { model: 'visit', columns: { place: { type: 'foreignKey', references: 'place' } } },
   {
     model: 'sheet',
@@ -620,6 +624,17 @@ describe('the columns of an imported file', () => {
     assert.match(page, /2 new Title: Four Reader: ada Pages: 4/);
     assert.equal((await apply(preview)).status, 303);
     assert.deepEqual(await titles(), [...UNCHANGED, 'Four']);
+  });
+
+  test('are not taken for one whose title is a sign, if they have another sign or none', async () => {
+    const path = pathOf('place');
+    const fields = fieldsOf(await upload(crlf('id,,name,#,%', 'a,1,b,2,3'), path));
+    assert.deepEqual(
+      [0, 1, 2, 3, 4].map((at) => fields[`_column.${at}`]),
+      ['id', '', 'name', '', 'share'],
+    );
+    const without = await browser.post(path, { ...fields, '_column.4': '', _do: 'preview' });
+    assert.equal(fieldsOf(without)['_column.4'], '');
   });
 
   test('are found below a heading', async () => {

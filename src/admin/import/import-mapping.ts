@@ -49,13 +49,12 @@ export const importable = (resource: AdminView): Column[] =>
 
 /** Longer titles name no column. */
 const LONGEST_TITLE = 200;
-/** A name without case, accents, spaces and punctuation. */
-const simplified = (name: string): string =>
-  name
-    .slice(0, LONGEST_TITLE)
-    .normalize('NFKD')
-    .replace(/[^\p{L}\p{N}]/gu, '')
-    .toLowerCase();
+/** A name without case, accents, spaces and punctuation, unless that is all: `%`. */
+function simplified(name: string): string {
+  const title = name.slice(0, LONGEST_TITLE).trim();
+  const words = title.normalize('NFKD').replace(/[^\p{L}\p{N}]/gu, '');
+  return (words || title).toLowerCase();
+}
 
 /** Returns a function that finds a column that can be imported, by its name in the API, or else by its title. */
 export function columnFinder(resource: AdminView): (name: string) => Column | undefined {
