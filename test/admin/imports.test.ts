@@ -339,6 +339,8 @@ describe('an import', () => {
     assert.equal((await apply(preview, path)).status, 303);
     assert.deepEqual(await column(`id || ' ' || name from place order by id`), ['=b New', 'a There']);
     assert.match(readable(await upload(crlf('id,name', ',Nowhere'), path)), /Id: is required/);
+    const long = await upload(crlf('id,%,name', `c,${'1'.repeat(1001)},`), path);
+    assert.match(readable(long), /2 #c Name: is required %: must be at most/);
   });
 
   test('only adds and changes records where the admin area allows it', async () => {

@@ -175,7 +175,7 @@ export function createImporter(
     if (!record && id !== undefined) await addKey(fields, id, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
-      const others = (await checkBody(fields, resource, { id, caller })).errors;
+      const others = (await checkBody(fields, resource, { id: record && id, caller })).errors;
       return faulty(matched, { ...others, ...errors });
     }
     if (record && fields.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
