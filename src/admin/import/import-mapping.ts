@@ -10,7 +10,7 @@ import { isNumeric } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
 import type { ImportFile } from './import-file.ts';
-import { LONGEST_VALUE, provenFormat, type Format, type MappedColumn } from './import-formats.ts';
+import { provenFormat, type Format, type MappedColumn } from './import-values.ts';
 
 export interface Mapping {
   readonly mapped: readonly MappedColumn[];
@@ -27,10 +27,6 @@ export const isSettable = (column: Column, { readonly, settable, model }: AdminV
   column !== model.primaryKey &&
   !readonly.has(column) &&
   (settable.create.has(column) || settable.update.has(column));
-
-/** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
-export const needsPassword = ({ model }: AdminView): boolean =>
-  model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
 
 const isUnique = ({ model }: AdminView, column: Column): boolean =>
   !isWholeKey(model, column) &&
@@ -95,9 +91,6 @@ export function matchColumns(resource: AdminView, columns: readonly Column[]): C
   return [...(hasKey ? [primaryKey] : []), ...columns.filter((column) => isUnique(resource, column))];
 }
 
-/** Cells of a column that a guess looks at. */
-const SAMPLE = 1000;
-
 /** Identifies the titles of a file: for others, a mapping does not count. */
 export const titlesDigest = (titles: readonly string[]): string =>
   digestOf({ text: titles.join('\n'), isNull: false });
@@ -124,10 +117,8 @@ export async function mapColumns(
     else {
       const formats = formatsOf(column, context);
       const [sent] = formats.find(([format]) => format === get(`_format.${column.key}`)) ?? [];
-      const sample = formats.length > 0 && !sent ? rows.slice(0, SAMPLE) : [];
-      const cells = sample.flatMap((row) => row.cells[index]?.trim() ?? []);
-      const short = cells.filter((cell) => cell !== '' && cell.length < LONGEST_VALUE);
-      found.set(column, { index, proven: sent ?? provenFormat(column, short) });
+      const guessed = formats.length > 0 ? provenFormat(column, rows, index) : 'plain';
+      found.set(column, { index, proven: sent ?? guessed });
     }
   }
   const hasComma = [...found.values()].some(({ proven }) => proven === 'comma');

@@ -1,22 +1,199 @@
-// Imports single rows: what their cells mean, and what they change.
+// Imports the rows of a file: which record each of them matches, and what it changes there.
 import type { Transaction } from '../../db/connection/transactions.ts';
-import type { Column } from '../../db/schema/model.ts';
-import { Problem, addError, type FieldErrors } from '../../errors.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
+import { joinKey } from '../../db/schema/composite-key.ts';
+import { hasNaturalKey, type Column } from '../../db/schema/model.ts';
+import { Problem, addError, errorOf, type FieldErrors } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 import { equalValuesStatement } from '../../query/statements/conflict-statements.ts';
-import { recordsInOrderStatement } from '../../query/statements/records-by-key.ts';
+import {
+  fetchRecords,
+  matchedRecordsStatement,
+  openCursor,
+  recordsInOrderStatement,
+  type MatchedRecord,
+} from '../../query/statements/records-by-key.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
-import type { JsonField, JsonFields } from '../../resources/records/json-fields.ts';
-import { textOfField } from '../../resources/records/labeled-record.ts';
+import {
+  parseJsonFields,
+  parseJsonFieldsInTurns,
+  type JsonField,
+  type JsonFields,
+} from '../../resources/records/json-fields.ts';
+import { LARGE_RECORD, textOfColumn } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
 import { FormField } from '../fields/form-field.ts';
 import { addLockOut } from '../session/password-confirmation.ts';
 import { t } from '../web/language.ts';
-import { isSettable, needsPassword, type Mapping } from './import-mapping.ts';
-import { parseRecord, type MatchedRow } from './import-matches.ts';
+import { isSettable, type Mapping } from './import-mapping.ts';
 import { WHOLE_ROW, type ImportRow } from './import-values.ts';
+
+/** A row and the record that it matches. */
+export interface MatchedRow {
+  readonly row: ImportRow;
+  /** The key of the record, or of the new record; undefined if the row has none. */
+  readonly id: string | undefined;
+  /** The record's columns that the file has. */
+  readonly record: JsonFields | undefined;
+  /** Errors of the key or of the whole row. */
+  readonly errors: FieldErrors | undefined;
+}
+
+/** The number of rows per savepoint. Savepoints slow down other transactions, so one for each row would be too many. */
+const GROUP_SIZE = 64;
+/** Maximum bytes of the records of a group, unless a single record has more. */
+const GROUP_BYTES = 262_144;
+const CURSOR = 'import_records';
+
+/** The fields of a record. Lets other requests run while it parses a large one. */
+const parseRecord = (json: string): JsonFields | Promise<JsonFields> =>
+  json.length < LARGE_RECORD ? parseJsonFields(json) : parseJsonFieldsInTurns(json);
+
+/** The value of a row in a column; for a key of several columns also that of their cells. */
+function textOf(
+  columns: readonly Column[],
+  { values, fault }: ImportRow,
+  column: Column,
+): string | undefined {
+  if (fault !== undefined) return undefined;
+  const cellOf = (one: Column): string | undefined => values[columns.indexOf(one)] ?? undefined;
+  const text = cellOf(column);
+  if (text !== undefined || !column.parts) return text;
+  const texts = column.parts.flatMap((part) => cellOf(part) ?? []);
+  return texts.length === column.parts.length ? joinKey(texts) : undefined;
+}
+
+/** The values by which the rows match records, as the file has them and as PostgreSQL compares them. */
+async function parseKeys({ columns, by }: Mapping, rows: readonly ImportRow[], yieldIfDue: YieldIfDue) {
+  const texts: (string | undefined)[] = [];
+  /** The rows with a valid value. */
+  const rowIndexes: number[] = [];
+  const keys: string[] = [];
+  for (const [rowIndex, row] of rows.entries()) {
+    await yieldIfDue();
+    const text = by && textOf(columns, row, by);
+    const parsed = text === undefined || !by || row.faults[by.key] ? undefined : by.type.parse(text, by);
+    texts.push(text);
+    if (parsed === undefined || parsed.fault !== undefined) continue;
+    rowIndexes.push(rowIndex);
+    keys.push(parsed.value);
+  }
+  return { texts, rowIndexes, keys };
+}
+
+/** The end of the group of rows that begins at an index. */
+function endOfGroup(start: number, total: number, found: ReadonlyMap<number, MatchedRecord>): number {
+  let end = start;
+  for (let bytes = 0; end < total && end - start < GROUP_SIZE; end += 1) {
+    bytes += found.get(end)?.bytes ?? 0;
+    if (bytes > GROUP_BYTES && end > start) break;
+  }
+  return end;
+}
+
+/**
+ * Opens a cursor over records.
+ * @param rowIndexes the rows of the records
+ * @returns a function that reads the records of the rows from `start` to before `end`, group after group
+ */
+async function openRecords(
+  run: Transaction['run'],
+  { model, output, visibility }: AdminView,
+  { columns }: Mapping,
+  rowIndexes: readonly number[],
+  keys: readonly string[],
+): Promise<(start: number, end: number) => Promise<ReadonlyMap<number, JsonFields>>> {
+  if (keys.length === 0) return () => Promise.resolve(new Map());
+  const read = output.filter((column) => column === model.primaryKey || columns.includes(column));
+  await run(openCursor(recordsInOrderStatement(model, read, keys, visibility), CURSOR));
+  const records = new Map<number, JsonFields>();
+  let next = 0;
+  return async (start, end) => {
+    for (const rowIndex of records.keys()) if (rowIndex < start) records.delete(rowIndex);
+    let last = next;
+    while ((rowIndexes[last] ?? Infinity) < end) last += 1;
+    while (next < last) {
+      const fetched = await run(fetchRecords(CURSOR, last - next));
+      for (const { index, json } of fetched) {
+        records.set(rowIndexes[index] ?? -1, await parseRecord(json));
+        next = index + 1;
+      }
+      // The last records may have been deleted meanwhile.
+      if (fetched.length === 0) next = last;
+    }
+    return records;
+  };
+}
+
+/**
+ * Yields the rows in groups, each row with the record that it matches. The records are locked in the order of their keys, which
+ * avoids deadlocks, and are as they were before the import.
+ */
+export async function* matchRows(
+  run: Transaction['run'],
+  resource: AdminView,
+  mapping: Mapping,
+  rows: readonly ImportRow[],
+  yieldIfDue: YieldIfDue,
+): AsyncGenerator<MatchedRow[], void> {
+  const { may, model, visibility } = resource;
+  const { primaryKey } = model;
+  const { columns, by } = mapping;
+  const { texts, rowIndexes, keys } = await parseKeys(mapping, rows, yieldIfDue);
+  const found = new Map<number, MatchedRecord>();
+  if (by && keys.length > 0)
+    for (const record of await run(
+      matchedRecordsStatement(model, by, columns, keys, may.has('change'), visibility),
+    ))
+      found.set(rowIndexes[record.index] ?? -1, record);
+  const present = rowIndexes.filter((rowIndex) => found.has(rowIndex));
+  const ids = present.map((rowIndex) => parseId(resource, found.get(rowIndex)?.id ?? '') ?? '');
+  const recordsOf = await openRecords(run, resource, mapping, present, ids);
+  const isByKey = by === primaryKey;
+  /** Whether a new record can have the value by which a row matched none. */
+  const mayBeNew =
+    isByKey && !by.parts
+      ? hasNaturalKey(model)
+      : (by?.parts ?? [by]).every((part) => part && isSettable(part, resource));
+  /** The first line with each value, or with the record that it has. */
+  const lines = new Map<string, number>();
+
+  function match(
+    row: ImportRow,
+    text: string | undefined,
+    record: JsonFields | undefined,
+    storedId: string,
+  ): MatchedRow {
+    if (row.fault !== undefined)
+      return { row, id: undefined, record: undefined, errors: { [WHOLE_ROW]: [row.fault] } };
+    // Clients may set the key of a new record that another column has not matched.
+    const sentId = isByKey ? text : hasNaturalKey(model) ? textOf(columns, row, primaryKey) : undefined;
+    const parsed = record || sentId === undefined ? undefined : primaryKey.type.parse(sentId, primaryKey);
+    const id = record ? storedId : primaryKey.parts ? sentId : (parsed?.value ?? sentId);
+    if (parsed?.fault !== undefined) return { row, id, record, errors: errorOf('id', parsed.fault) };
+    if (text === undefined || !by) return { row, id, record, errors: undefined };
+    const value = `${record ? 'record' : 'new'} ${record || isByKey ? id : text}`;
+    const line = lines.get(value);
+    lines.set(value, line ?? row.line);
+    const missing = record || mayBeNew ? undefined : messageOf('noSuchRecord');
+    const fault = line === undefined ? missing : t('alreadyInLine', { line: String(line) });
+    return { row, id, record, errors: fault === undefined ? undefined : errorOf(by.key, fault) };
+  }
+
+  for (let start = 0; start < rows.length;) {
+    const end = endOfGroup(start, rows.length, found);
+    const records = await recordsOf(start, end);
+    const group = rows.slice(start, end);
+    yield group.map((row, offset) => {
+      const rowIndex = start + offset;
+      return match(row, texts[rowIndex], records.get(rowIndex), found.get(rowIndex)?.id ?? '');
+    });
+    start = end;
+  }
+}
 
 export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
 
@@ -30,19 +207,11 @@ interface ColumnChange {
 /** What a row changes, or its errors. */
 export interface RowOutcome {
   readonly kind: RowKind;
-  readonly line: number;
-  /** The record's key; undefined if the database generates it. */
-  readonly id: string | undefined;
   readonly changes: readonly ColumnChange[];
   readonly errors: FieldErrors;
 }
 
-/** A record's value as the text of a cell; null for no value. */
-function storedText(record: JsonFields, column: Column): string | null {
-  if (column.type.input.json !== 'json') return textOfField(record, column.key);
-  const source = record.get(column.key)?.source ?? 'null';
-  return source === 'null' ? null : source;
-}
+export const faulty = (errors: FieldErrors): RowOutcome => ({ kind: 'faulty', changes: [], errors });
 
 /** Maximum characters of a cell. Parsing and escaping a longer one would block the event loop. */
 const MAX_CELL_LENGTH = 1024 * 1024;
@@ -64,7 +233,7 @@ async function fieldsOfRow(
     const { column } = formField;
     const { key, nullable, maxLength } = column;
     const text = values[at] ?? null;
-    const stored = present && storedText(present, column);
+    const stored = present && textOfColumn(present, column);
     const mayBeLeftOut = text === null && !nullable && (!present || stored === '');
     if (faults[key]) errors[key] = faults[key];
     else if (text !== stored && !mayBeLeftOut) {
@@ -80,14 +249,6 @@ async function fieldsOfRow(
   return fields;
 }
 
-export const faulty = ({ row: { line }, id }: MatchedRow, errors: FieldErrors): RowOutcome => ({
-  kind: 'faulty',
-  line,
-  id,
-  changes: [],
-  errors,
-});
-
 const changesBetween = (
   columns: readonly Column[],
   before: JsonFields | undefined,
@@ -96,8 +257,8 @@ const changesBetween = (
   columns.flatMap((column) => {
     // Parsing two large values takes long.
     if (before?.get(column.key)?.source === after.get(column.key)?.source) return [];
-    const was = before ? storedText(before, column) : null;
-    const is = storedText(after, column);
+    const was = before ? textOfColumn(before, column) : null;
+    const is = textOfColumn(after, column);
     return was === is ? [] : [{ column, before: was, after: is }];
   });
 
@@ -114,7 +275,8 @@ export function createImporter(
   isOwn: (id: string | undefined) => boolean,
 ): (matched: MatchedRow) => Promise<RowOutcome> {
   const { may, model, output, visibility } = resource;
-  const cannotAdd = needsPassword(resource);
+  // Passwords are not imported.
+  const needsPassword = model.columns.some((one) => one.isPassword && !one.nullable && !one.hasDefault);
   const columns = output.filter((column) => column !== model.primaryKey);
   const missing = columns.filter((column) => !imported.includes(column));
   const formFields = imported.map((column) =>
@@ -150,43 +312,39 @@ export function createImporter(
     return other ? new Map([...record, ...(await parseRecord(other.json))]) : record;
   }
 
-  async function write(
-    { row: { line }, id, record }: MatchedRow,
-    fields: Map<string, JsonField>,
-  ): Promise<RowOutcome> {
-    if (record && id !== undefined) {
-      const before = await complete(record, id);
-      const { json } = await operations.update(resource, id, fields, caller, undefined);
-      const changes = changesBetween(columns, before, await parseRecord(json.toString()));
-      return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
-    }
-    const { json } = await operations.create(resource, fields, caller);
-    const changes = changesBetween(columns, undefined, await parseRecord(json.toString()));
-    return { kind: 'new', line, id, changes, errors: {} };
+  async function write({ id, record }: MatchedRow, fields: JsonFields): Promise<RowOutcome> {
+    const isStored = record !== undefined && id !== undefined;
+    const before = isStored ? await complete(record, id) : undefined;
+    const { json } = isStored
+      ? await operations.update(resource, id, fields, caller, undefined)
+      : await operations.create(resource, fields, caller);
+    const changes = changesBetween(columns, before, await parseRecord(json.toString()));
+    const kind = !before ? 'new' : changes.length > 0 ? 'changed' : 'unchanged';
+    return { kind, changes, errors: {} };
   }
 
   return async (matched) => {
     const { row, id, record } = matched;
-    if (matched.errors) return faulty(matched, matched.errors);
-    if (!record && cannotAdd && may.has('add'))
-      return faulty(matched, { [WHOLE_ROW]: [t('recordsNeedPassword')] });
+    if (matched.errors) return faulty(matched.errors);
+    if (!record && needsPassword && may.has('add'))
+      return faulty({ [WHOLE_ROW]: [t('recordsNeedPassword')] });
     const errors: FieldErrors = {};
     const fields = await fieldsOfRow(formFields, row, record, errors);
     if (!record && id !== undefined) await addKey(fields, id, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
       const others = (await checkBody(fields, resource, { id: record && id, caller })).errors;
-      return faulty(matched, { ...others, ...errors });
+      return faulty({ ...others, ...errors });
     }
-    if (record && fields.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
+    if (record && fields.size === 0) return { kind: 'unchanged', changes: [], errors };
     if (!may.has(record ? 'change' : 'add'))
-      return faulty(matched, { [WHOLE_ROW]: [t(record ? 'cannotChangeHere' : 'cannotAddHere')] });
+      return faulty({ [WHOLE_ROW]: [t(record ? 'cannotChangeHere' : 'cannotAddHere')] });
     try {
       return await write(matched, fields);
     } catch (error) {
       // Without a database error as the cause nothing was written, so the transaction can continue.
       if (error instanceof Problem && error.status === 400 && error.errors && error.cause === undefined)
-        return faulty(matched, error.errors);
+        return faulty(error.errors);
       throw error;
     }
   };

@@ -14,8 +14,14 @@ import { cutForShortening, shownValue } from '../web/display-text.ts';
 import { sentence } from '../web/widgets.ts';
 import type { FileRow, ImportFile } from './import-file.ts';
 import type { Mapping } from './import-mapping.ts';
-import { matchRows, type MatchedRow } from './import-matches.ts';
-import { createImporter, faulty, type RowKind, type RowOutcome } from './import-rows.ts';
+import {
+  createImporter,
+  faulty,
+  matchRows,
+  type MatchedRow,
+  type RowKind,
+  type RowOutcome,
+} from './import-rows.ts';
 import { readRows, WHOLE_ROW } from './import-values.ts';
 
 /** The number of characters that the preview shows of a value. */
@@ -39,8 +45,11 @@ const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, u
 const MAX_DETAILS = 10_000;
 /** Maximum characters of the reasons why a row is faulty. */
 const MAX_REASON = 2000;
-/** An outcome that has only the beginnings of long values. */
-export interface CondensedOutcome extends RowOutcome {
+/** The outcome of a row with only the beginnings of long values. */
+export interface CondensedOutcome extends Pick<RowOutcome, 'kind' | 'changes'> {
+  readonly line: number;
+  /** The record's key; undefined if the database generates it. */
+  readonly id: string | undefined;
   /** Its errors as texts, with the cells that have them. */
   readonly faults: readonly (readonly [text: string, cell: string])[];
   /** A digest of the whole row and of the values that it replaces. */
@@ -86,15 +95,17 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
   const details = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const hash = createHash('sha256').update([resource.name, by?.key, ...columns.map(({ key }) => key)].join());
   return {
-    condense(outcome: RowOutcome, { row }: MatchedRow): CondensedOutcome {
-      const { kind, line, id, changes, errors } = outcome;
+    condense({ kind, changes, errors }: RowOutcome, { row, id }: MatchedRow): CondensedOutcome {
+      const { line } = row;
       // The file, and what the records have now. What the database computes (a key, the time) differs in every trial.
       const replaced = changes
         .filter(({ column, before }) => before !== null && columns.includes(column))
         .flatMap(({ column, before }) => [column.key, before]);
       const texts = [String(line), kind, id ?? null, ...row.values, ...replaced];
       return {
-        ...outcome,
+        kind,
+        line,
+        id,
         changes: changes.map(({ column, before, after }) => ({
           column,
           before: condensed(column, before),
@@ -166,7 +177,7 @@ export async function runImportFile(
       }
       const isOwn = (id: string | undefined): boolean => isOwnUser(context, id);
       const yieldIfDue = context.request.requester.workInTurns();
-      const rows = await readRows(run, context, file, mapping, yieldIfDue);
+      const rows = await readRows(run, context, file.rows, mapping.mapped, yieldIfDue);
       const importRow = createImporter(operations, run, resource, caller, mapping, isOwn);
 
       /** Imports rows in order. If one fails, it imports those before that row again, and then those after it. */
@@ -183,7 +194,7 @@ export async function runImportFile(
         } catch (error) {
           const failed = rows[outcomes.length];
           if (!failed) throw error;
-          const refused = tally.condense(faulty(failed, errorsOf(error)), failed);
+          const refused = tally.condense(faulty(errorsOf(error)), failed);
           await send(SAVEPOINT.rollBack);
           await send(SAVEPOINT.release);
           const before = await importRows(rows.slice(0, outcomes.length));
@@ -194,7 +205,7 @@ export async function runImportFile(
       }
 
       await send(CHECK_AT_ONCE);
-      for await (const group of matchRows(run, resource, mapping, rows))
+      for await (const group of matchRows(run, resource, mapping, rows, yieldIfDue))
         (await importRows(group)).forEach(tally.add);
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();

@@ -31,9 +31,10 @@ export function textOfField(fields: JsonFields, key: string): string | null {
 export function textOfColumn(fields: JsonFields, column: Column): string | null {
   const { key, type } = column;
   if (fields.has(sizeKey(column))) return `${textOfField(fields, key) ?? ''}…`;
-  return type.input.json === 'json' && fields.get(key)?.value !== null
-    ? (fields.get(key)?.source ?? null)
-    : textOfField(fields, key);
+  if (type.input.json !== 'json') return textOfField(fields, key);
+  // Parsing a large value would take long.
+  const source = fields.get(key)?.source ?? 'null';
+  return source === 'null' ? null : source;
 }
 
 /** The key that a column of a record refers to, or its text. */
