@@ -3,7 +3,7 @@ import { BodyProblem, notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { withoutReturns } from '../fields/form-field.ts';
-import { actionForm } from '../session/action.ts';
+import { formReply } from '../session/action.ts';
 import {
   confirmCaller,
   hasPrivilegeColumn,
@@ -17,9 +17,9 @@ import { redirectDone } from '../web/admin-request.ts';
 import { phrase, t } from '../web/language.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { listCrumb, pageReply, SAFE_HEADERS } from '../web/layout.ts';
+import { listCrumb, SAFE_HEADERS } from '../web/layout.ts';
 import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
-import { controlAttributes, errorSummary, labeledField } from '../web/widgets.ts';
+import { controlAttributes, labeledField } from '../web/widgets.ts';
 import { MAX_FILE_BYTES, MAX_ROWS, readImportFile, type ImportFile } from './import-file.ts';
 import { columnFinder, importable, isSettable, mapColumns, type Mapping } from './import-mapping.ts';
 import { faultyRowsFile, mappingFields, rowTables, summaryOf } from './import-preview.ts';
@@ -81,7 +81,7 @@ function readSource(form: Form): Source {
   return { bytes: Buffer.from(form.get('_csv') ?? '', 'base64'), pasted };
 }
 
-/** The form of an import: it sends a file, and leads back to the list. */
+/** What both pages of an import have: their form sends a file, and leads back to the list. */
 const importForm = ({ resource: { name } }: ResourceContext, pasted = '') => ({
   address: links.action(name, 'import'),
   hasFile: true,
@@ -93,11 +93,8 @@ const importForm = ({ resource: { name } }: ResourceContext, pasted = '') => ({
 function uploadPage(
   context: ResourceContext,
   fault?: string,
-  {
-    source,
-    status = 400,
-    headers = {},
-  }: Partial<Pick<Problem, 'status' | 'headers'>> & { readonly source?: Source } = {},
+  { status = 400, headers = {} }: Partial<Pick<Problem, 'status' | 'headers'>> = {},
+  source?: Source,
 ): Reply {
   const { resource } = context;
   const isFaulty = fault !== undefined;
@@ -105,20 +102,16 @@ function uploadPage(
     <h2>${t('fileNotImported')}</h2>
     <p>${fault}</p>
   </div>`;
-  const form = {
+  const page = {
     ...importForm(context, source?.pasted),
+    title: t('importOf', { title: resource.title }),
+    crumbs: [listCrumb(resource), t('import')],
     fields: html`${sourceFields(context, source, isFaulty)}
       <p class="hint">${t('previewFollows')}</p>`,
     button: t('preview'),
+    around: (form: Html) => html`${isFaulty && summary} ${form}`,
   };
-  const page = {
-    title: t('importOf', { title: resource.title }),
-    crumbs: [listCrumb(resource), t('import')],
-    kind: 'form',
-    status: isFaulty ? status : 200,
-    body: html`${isFaulty && summary} ${actionForm(context, form)}`,
-  };
-  return pageReply(context, page, headers);
+  return formReply(context, page, { errors: {}, status: isFaulty ? status : 200, headers });
 }
 
 function assertImportable({ may }: AdminView): void {
@@ -144,58 +137,46 @@ interface FilePage {
   readonly refusal?: Refusal | undefined;
 }
 
+/** A button that sends the form for something other than the import. */
+const anotherButton = (action: string, text: string): Html =>
+  html`<p><button class="secondary" name="_do" value="${action}">${text}</button></p>`;
+
 const alert = (text: Content): Html => html`<p class="error-summary" role="alert">${text}</p>`;
 const NO_COUNTS: ImportOutcome['counts'] = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
 
 /** The page about a file: how it is read, what it would change, and the form that corrects the one and does the other. */
 async function filePage(context: ResourceContext, page: FilePage): Promise<Reply> {
-  const { source, file, mapping, outcome, isOutdated, needs, refusal } = page;
+  const { source, file, mapping, outcome, isOutdated = false, needs, refusal } = page;
   const { resource } = context;
   const counts = outcome?.counts ?? NO_COUNTS;
   const hasChanges = counts.new + counts.changed > 0;
-  const fields = await mappingFields(context, file, mapping);
-  const tables = outcome && (await rowTables(context, outcome, mapping));
-  const form = {
-    ...importForm(context, source.pasted),
-    fields: html`${
-      hasChanges &&
-      html`<input type="hidden" name="_digest" value="${outcome?.digest}" />${submitOnceField()}
-        <button class="hidden" tabindex="-1" aria-hidden="true">${t('import')}</button>`
-    }
-    ${fields} ${sourceFields(context, source)}
-    ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">${t('previewAgain')}</button></p>`}
-    ${tables?.faulty}
-    ${counts.faulty > 0 && html`<p><button class="secondary" name="_do" value="faulty">${t('downloadFaulty')}</button></p>`}
-    ${tables?.changed} ${tables?.new}`,
-    button: hasChanges
-      ? t(counts.faulty > 0 ? 'importValidRows' : 'importChanges', { changes: changesText(counts) })
-      : t('previewAgain'),
-  };
-  const body = html`${!outcome && alert(t('noColumnToImport'))} ${isOutdated && alert(t('previewOutdated'))}
-  ${
-    counts.faulty > 0 &&
-    alert(
-      phrase(hasChanges ? 'faultyRowsOrImport' : 'faultyRows', {
-        count: counts.faulty,
-        upload: html`<a href="#file">${t('uploadAgain')}</a>`,
-      }),
-    )
-  }
-  ${refusal && errorSummary(refusal.errors)} ${summaryOf(outcome, file)}
-  ${outcome && counts.unchanged === file.rows.length && html`<p class="empty">${t('nothingToImport')}</p>`}
-  ${actionForm(context, form, refusal?.errors, needs)}`;
+  const upload = html`<a href="#file">${t('uploadAgain')}</a>`;
+  const confirmed =
+    hasChanges &&
+    html`<input type="hidden" name="_digest" value="${outcome?.digest}" />${submitOnceField()}
+      <button class="hidden" tabindex="-1" aria-hidden="true">${t('import')}</button>`;
   const shown = {
+    ...importForm(context, source.pasted),
     title: t('importPreviewOf', { title: resource.title }),
     crumbs: [
       listCrumb(resource),
       { text: t('import'), href: links.action(resource.name, 'import') },
       t('preview'),
     ],
-    kind: 'form',
-    status: outcome ? (refusal?.status ?? (isOutdated ? 409 : 200)) : 400,
-    body,
-  } as const;
-  return pageReply(context, shown, refusal?.headers);
+    fields: html`${confirmed} ${await mappingFields(context, file, mapping)} ${sourceFields(context, source)}
+    ${hasChanges && anotherButton('preview', t('previewAgain'))}
+    ${outcome && (await rowTables(context, outcome, mapping, anotherButton('faulty', t('downloadFaulty'))))}`,
+    button: hasChanges
+      ? t(counts.faulty > 0 ? 'importValidRows' : 'importChanges', { changes: changesText(counts) })
+      : t('previewAgain'),
+    around: (form: Html) =>
+      html`${!outcome && alert(t('noColumnToImport'))} ${isOutdated && alert(t('previewOutdated'))}
+      ${counts.faulty > 0 && alert(phrase(hasChanges ? 'faultyRowsOrImport' : 'faultyRows', { count: counts.faulty, upload }))}
+      ${summaryOf(outcome, file)}
+      ${counts.unchanged === file.rows.length && html`<p class="empty">${t('nothingToImport')}</p>`} ${form}`,
+  };
+  const usual = { errors: {}, status: !outcome ? 400 : isOutdated ? 409 : 200 };
+  return formReply(context, shown, refusal ?? usual, needs);
 }
 
 /** `2 records added, 1 changed.` */
@@ -231,7 +212,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const yieldIfDue = request.requester.workInTurns();
   const find = columnFinder(resource);
   const file = await readImportFile(source.bytes, (cell) => find(cell) !== undefined, yieldIfDue);
-  if ('fault' in file) return uploadPage(context, file.fault, { source });
+  if ('fault' in file) return uploadPage(context, file.fault, {}, source);
   const mapping = await mapColumns(context, file, form, yieldIfDue);
   const { columns } = mapping;
   if (!columns.some((column) => isSettable(column, resource)))

@@ -19,14 +19,6 @@ import { controlAttributes, labeledField, table } from '../web/widgets.ts';
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
 type LabelOf = (column: Column, value: string) => string | undefined;
 
-/** The outcome of a trial import, and the data to show it. */
-interface Preview {
-  readonly outcome: ImportOutcome;
-  readonly resource: AdminView;
-  readonly mapping: Mapping;
-  readonly labelOf: LabelOf;
-}
-
 /** Looks up the labels of all records that the shown rows reference. */
 async function referenceLabels(
   { browsing, resources }: AdminContext,
@@ -69,13 +61,12 @@ function shown(column: Column, value: string | null, labelOf: LabelOf, other: st
   return shownValue(column, value, SHOWN_LENGTH);
 }
 
-const changeList = ({ kind, changes }: CondensedOutcome, { mapping, labelOf }: Preview): Html =>
+/** The values of a new record, or the old and new values of a stored one. */
+const changeList = ({ kind, changes }: CondensedOutcome, { columns }: Mapping, labelOf: LabelOf): Html =>
   html`<ul>
     ${changes.map(({ column, before, after }) => {
       if (kind === 'new')
-        return (
-          mapping.columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`
-        );
+        return columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`;
       return html`<li>
         ${column.title}: <span class="hidden">${t('was')}</span>
         <del>${shown(column, before, labelOf, after)}</del> <span aria-hidden="true">→</span>
@@ -97,37 +88,39 @@ function recordCell({ kind, id }: CondensedOutcome, { name }: AdminView): Conten
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;
 }
 
-/** A table of the rows of one kind; false if there are none. Each row is rendered in its own turn, because it may be wide. */
-async function rowTable(kind: keyof typeof TITLES, preview: Preview): Promise<Html | false> {
-  const { outcome, resource } = preview;
-  const count = outcome.counts[kind];
-  const rows = outcome.shown[kind];
-  const titles = [t('line'), t('record'), t(kind === 'faulty' ? 'errors' : 'values')];
-  const cells: Content[][] = [];
-  for (const row of rows) {
-    const details = kind === 'faulty' ? errorList(row) : changeList(row, preview);
-    cells.push([grouped(row.line), recordCell(row, resource), details]);
-    await nextTurn();
-  }
-  return (
-    count > 0 &&
-    html`<section>
-      <h2>${t(TITLES[kind])} (${grouped(count)})</h2>
-      ${table(titles, cells, { className: 'records import', rowClass: kind, numeric: [true] })}
-      ${rows.length < count && html`<p class="hint">${t('showingFirst', { shown: rows.length, count })}</p>`}
-    </section>`
-  );
-}
-
-/** The tables of the rows of each kind. */
-export async function rowTables(context: ResourceContext, outcome: ImportOutcome, mapping: Mapping) {
+/**
+ * The tables of the rows of each kind. Each row is rendered in its own turn, because it may be wide.
+ * @param belowFaulty what follows the table of the faulty rows
+ */
+export async function rowTables(
+  context: ResourceContext,
+  outcome: ImportOutcome,
+  mapping: Mapping,
+  belowFaulty: Html,
+): Promise<Html[]> {
   const labelOf = await referenceLabels(context, outcome);
-  const preview = { outcome, resource: context.resource, mapping, labelOf };
-  return {
-    faulty: await rowTable('faulty', preview),
-    changed: await rowTable('changed', preview),
-    new: await rowTable('new', preview),
-  };
+  const tables: Html[] = [];
+  for (const kind of ['faulty', 'changed', 'new'] as const) {
+    const count = outcome.counts[kind];
+    const rows = outcome.shown[kind];
+    if (count === 0) continue;
+    const titles = [t('line'), t('record'), t(kind === 'faulty' ? 'errors' : 'values')];
+    const cells: Content[][] = [];
+    for (const row of rows) {
+      const details = kind === 'faulty' ? errorList(row) : changeList(row, mapping, labelOf);
+      cells.push([grouped(row.line), recordCell(row, context.resource), details]);
+      await nextTurn();
+    }
+    tables.push(
+      html`<section>
+          <h2>${t(TITLES[kind])} (${grouped(count)})</h2>
+          ${table(titles, cells, { className: 'records import', rowClass: kind, numeric: [true] })}
+          ${rows.length < count && html`<p class="hint">${t('showingFirst', { shown: rows.length, count })}</p>`}
+        </section>
+        ${kind === 'faulty' && belowFaulty}`,
+    );
+  }
+  return tables;
 }
 
 /** `16 rows: 3 new, 2 changed, 10 unchanged, 1 with errors.` */
