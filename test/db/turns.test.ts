@@ -7,7 +7,7 @@ import { request as httpRequest } from 'node:http';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { users, useWritable, type WritableService } from './helpers.ts';
 import { message, note, user } from '../../src/resources/registry.ts';
-import { assertProblem, eventually, lockedOut, whenAdmitted } from '../http/expect.ts';
+import { assertProblem, eventually, lockedOut, stopTime, whenAdmitted } from '../http/expect.ts';
 import {
   type Answer,
   basic,
@@ -28,6 +28,10 @@ import { requestText, wire } from '../http/wire.ts';
 import { type Proxy, startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { logIn, confirmImport, runBulk } from '../admin/support.ts';
+
+/** How many writes wait for a connection. */
+const queued = async ({ metrics }: Pick<TestService, 'metrics'>): Promise<number> =>
+  Number(/^vitrine_lane_waiting\{lane="write"\} (\d+)$/m.exec(await metrics())?.[1]);
 
 const WIDTH = 12;
 const range = Array.from({ length: WIDTH }, (_, index) => index);
@@ -264,7 +268,8 @@ describe('a record that another transaction has locked', () => {
       });
   }
 
-  test('does not block other writes: some of the waiting ones end with 503', async () => {
+  test('does not block other writes: some of the waiting ones end with 503', async (t) => {
+    const passTime = stopTime(t);
     // A client with a connection for writes leaves the last ones to others, and writes of one record take turns.
     const users = Array.from({ length: 10 }, (_, index) => `locked${index}`);
     for (const name of users) await service.addUser(name);
@@ -275,6 +280,7 @@ describe('a record that another transaction has locked', () => {
         return (await service.request('/api/message/', sent)).headers.get('location') ?? '';
       }),
     );
+    await eventually(async () => (await queued(service)) === 0, 'the events of the logins');
     await holder`begin`;
     await holder`select from message where id = any(${paths.map(idOf)}) for update`;
     let answered = 0;
@@ -284,8 +290,11 @@ describe('a record that another transaction has locked', () => {
       answered += 1;
       return answer;
     });
-    await lockedOut(service);
-    const others = await Promise.all(Array.from({ length: 8 }, () => create()));
+    await lockedOut(service, 8);
+    const created = Promise.all(Array.from({ length: 8 }, () => create()));
+    await eventually(async () => (await queued(service)) === 20, 'the other writes');
+    passTime(600);
+    const others = await created;
     assert.equal(others.filter((path) => path !== '').length, 8);
     assert.ok(answered < all.length, 'the records are still locked');
     await holder`commit`;
@@ -357,7 +366,8 @@ describe('writes of one record that is locked', () => {
     });
   const waiting = () => waitingForLocks(service);
 
-  test('have one connection, so that all others can be written', async () => {
+  test('have one connection, so that all others can be written', async (t) => {
+    stopTime(t);
     const { answers } = await service.sql.begin(async (own) => {
       await own`select from page where id = 1 for update`;
       const sent = NAMES.flatMap((name) => Array.from({ length: 6 }, () => write(name, 1)));
@@ -371,7 +381,8 @@ describe('writes of one record that is locked', () => {
     assert.deepEqual(new Set(statuses), new Set([200]));
   });
 
-  test('are refused after two seconds, and leave nothing behind', async () => {
+  test('are refused after two seconds, and leave nothing behind', async (t) => {
+    const passTime = stopTime(t);
     const { answers } = await service.sql.begin(async (own) => {
       await own`select from page where id = 1 for update`;
       let refusals = 0;
@@ -380,6 +391,8 @@ describe('writes of one record that is locked', () => {
         refusals += 1;
         return answer;
       });
+      await eventually(async () => (await queued(service)) === 4, 'the writes that wait for the first');
+      passTime(2_000);
       await eventually(() => refusals === 4, 'the refusals');
       return { answers: sent };
     });
@@ -398,13 +411,18 @@ describe('writes that wait for locks', () => {
     await service.sql`insert into page (id, user_id, text) overriding system value
       select n, ${ids.get('eve')!}, 'x' from generate_series(1, 20) n`;
     await service.sql`insert into page (id, user_id, text) overriding system value values (100, ${ids.get('bob')!}, 'x')`;
+    // PostgreSQL ends the wait for a lock after 5 s, so logins come before it.
+    for (const name of [...NAMES, 'ada']) await put(name, 100);
   });
   const ids = new Map<string, number>();
 
   const put = (user: string, id: number) =>
     service.request(`/api/page/${id}/`, { method: 'PUT', user, body: { text: 'y' } });
+  const post = (user: string, page: number) =>
+    service.request('/api/line/', { method: 'POST', user, body: { on: page, text: 'x' } });
 
-  test('do not keep others from a record that their client may not write', async () => {
+  test('do not keep others from a record that their client may not write', async (t) => {
+    stopTime(t);
     const { answers } = await service.sql.begin(async (own) => {
       await own`select from page where id <= 20 for update`;
       const sent = Array.from({ length: 12 }, (_, index) => put('eve', index + 1));
@@ -420,12 +438,13 @@ describe('writes that wait for locks', () => {
     assert.deepEqual(statuses.slice(-6), Array(6).fill(403));
   });
 
-  test('of a referenced record leave connections to clients with no other write', async () => {
+  test('of a referenced record leave connections to clients with no other write', async (t) => {
+    stopTime(t);
     const { answers } = await service.sql.begin(async (own) => {
       await own`select from page where id = 1 for update`;
-      const post = (user: string) =>
-        service.request('/api/line/', { method: 'POST', user, body: { on: 1, text: 'x' } });
-      const sent = ['eve', 'mallory', 'ada'].flatMap((user) => Array.from({ length: 6 }, () => post(user)));
+      const sent = ['eve', 'mallory', 'ada'].flatMap((user) =>
+        Array.from({ length: 6 }, () => post(user, 1)),
+      );
       await eventually(async () => (await waitingForLocks(service)) >= 6, 'writes that wait for the lock');
       let isAnswered = false;
       void Promise.race(sent).then(() => (isAnswered = true));
@@ -434,6 +453,35 @@ describe('writes that wait for locks', () => {
       return { answers: sent };
     });
     for (const { status, text } of await Promise.all(answers)) assert.equal(status, 201, text);
+  });
+
+  test('end after 500 ms for a client that has waited for 100 ms, and for none that waits for a moment', async (t) => {
+    const passTime = stopTime(t);
+    const users = Array.from({ length: 9 }, (_, index) => `writer ${index}`);
+    for (const name of users) {
+      await service.addUser(name);
+      assert.equal((await post(name, 2)).status, 201);
+    }
+    await eventually(async () => (await queued(service)) === 0, 'the events of the logins');
+    const { answers } = await service.sql.begin(async (own) => {
+      await own`select from page where id = 1 for update`;
+      const locked = users.slice(1).map((user) => post(user, 1));
+      await eventually(async () => (await waitingForLocks(service)) === 8, 'writes that wait for the lock');
+      passTime(600);
+      let isAnswered = false;
+      const last = post(users[0] ?? '', 2);
+      void Promise.race([...locked, last]).then(() => (isAnswered = true));
+      await eventually(async () => (await queued(service)) === 1, 'the write that waits for a connection');
+      await sleep(250); // the service looks for such a client twice
+      assert.ok(!isAnswered);
+      passTime(100);
+      assert.equal((await last).status, 201);
+      return { answers: locked };
+    });
+    assert.deepEqual(pluck(await Promise.all(answers), 'status').sort(), [
+      ...Array<number>(7).fill(201),
+      503,
+    ]);
   });
 });
 

@@ -1,7 +1,7 @@
 // Checks of errors, new client addresses, and waiting for a state.
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
-import { mock } from 'node:test';
+import { mock, type TestContext } from 'node:test';
 import { steadyClock } from '../../src/http/auth/steady-clock.ts';
 import { eventually, type Answer } from '../support.ts';
 
@@ -23,6 +23,16 @@ export const fromNewAddress = (() => {
 export function stopClock(): (milliseconds: number) => void {
   let now = Math.ceil(performance.now()); // a fraction could be rounded up to another second
   mock.method(steadyClock, 'now', () => now);
+  return (milliseconds) => void (now += milliseconds);
+}
+
+/**
+ * Stops the clock during a test, so that no wait in the service is too long on a slow machine.
+ * @returns moves the clock on by milliseconds
+ */
+export function stopTime(t: TestContext): (milliseconds: number) => void {
+  let now = performance.now();
+  t.mock.method(performance, 'now', () => now);
   return (milliseconds) => void (now += milliseconds);
 }
 

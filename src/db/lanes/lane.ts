@@ -8,7 +8,10 @@ import { messageOf, type Message } from '../../messages.ts';
 /** Maximum waiting entries of each kind of client together, and of one client. */
 const MAX_WAITING = 1_000;
 const MAX_WAITING_OF_CLIENT = 256;
-/** How often to look at what waits (milliseconds): for what has waited too long, and for a holder that gives way. */
+/**
+ * How often to look at what waits (milliseconds): for what has waited too long, and for a holder that gives way. None does for a
+ * client that has waited for less than this, since short statements soon leave a connection.
+ */
 const CHECK = 100;
 
 type ClientKind = Requester['clientKind'];
@@ -40,8 +43,8 @@ interface Entry {
   /** The record that a write locks: writes of one take turns. */
   readonly lock: string | undefined;
   readonly holder: Holder | undefined;
-  /** When it has waited too long (milliseconds, as of `performance.now`). */
-  readonly until: number;
+  /** Since when it waits (milliseconds, as of `performance.now`). */
+  readonly since: number;
   readonly start: () => void;
   readonly refuse: (error: Error) => void;
 }
@@ -110,10 +113,10 @@ export class Lane {
       if (!dropped) throw this.#refusal(this.#full);
       dropped.refuse(this.#refusal(this.#own));
     }
-    const until = performance.now() + this.#limits.maxWait;
+    const since = performance.now();
     return new Promise((resolve, reject) => {
       const entry: Entry = {
-        ...{ requester, lock, holder, until },
+        ...{ requester, lock, holder, since },
         start: () => {
           stopListening();
           resolve(this.#begin(demand));
@@ -135,7 +138,7 @@ export class Lane {
     const now = performance.now();
     const { users, anonymous } = this.#queues;
     for (const entry of [...users, ...anonymous])
-      if (entry.until <= now) entry.refuse(this.#refusal(this.#whyLate(entry)));
+      if (now - entry.since >= this.#limits.maxWait) entry.refuse(this.#refusal(this.#whyLate(entry)));
     const waiting = [...users, ...anonymous];
     if (waiting.length === 0) {
       clearInterval(this.#check);
@@ -143,7 +146,7 @@ export class Lane {
     }
     for (const [holder, kind] of this.#holders) {
       const isNext = (entry: Entry): boolean =>
-        !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, kind);
+        now - entry.since >= CHECK && !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, kind);
       if (!holder.mayEnd() || !waiting.some(isNext)) continue;
       this.#holders.delete(holder);
       return holder.end();
