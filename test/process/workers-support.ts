@@ -18,13 +18,28 @@ export function childrenOf(pid: number): number[] {
     });
 }
 
-export const isRunning = (pid: number): boolean => {
+/** The state of a process as a letter, such as T for one that is stopped; Z if it is gone. */
+const stateOf = (pid: number): string | undefined => {
   try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.[0] !== 'Z';
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.[0];
   } catch {
-    return false;
+    return 'Z';
   }
 };
+
+export const isRunning = (pid: number): boolean => stateOf(pid) !== 'Z';
+
+/** Works while the other processes are stopped, so that this one gets all new connections. */
+export async function whileAlone<T>(pid: number, service: Program, work: () => Promise<T>): Promise<T> {
+  const others = workersOf(service).filter((other) => other !== pid);
+  for (const other of others) process.kill(other, 'SIGSTOP');
+  try {
+    await until('the others to stop', () => others.every((other) => stateOf(other) === 'T'));
+    return await work();
+  } finally {
+    for (const other of others) process.kill(other, 'SIGCONT');
+  }
+}
 
 /** The processes of WORKERS, in the order of their ids. */
 export const workersOf = ({ child }: Pick<Program, 'child'>): number[] => childrenOf(child.pid ?? 0).sort();
@@ -38,7 +53,7 @@ export interface Got {
   readonly text: string;
 }
 
-/** A request on a new connection, which the next process gets. */
+/** A request on a new connection, which any process may get. */
 export async function ask(
   base: string,
   path: string,

@@ -4,7 +4,8 @@ import { existsSync } from 'node:fs';
 import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fieldsOf, logIn } from '../admin/support.ts';
+import { fieldsOf, logIn, type AdminAnswer, type Fields } from '../admin/support.ts';
+import { closeIdleConnections } from '../send.ts';
 import { basic, createDatabase, request, useDatabase } from '../support.ts';
 import { hammer } from './load.ts';
 import {
@@ -23,7 +24,7 @@ import {
   until,
   type Serving,
 } from './support.ts';
-import { allEnded, ask, isRunning, lines, metric, workersOf } from './workers-support.ts';
+import { allEnded, ask, isRunning, lines, metric, whileAlone, workersOf } from './workers-support.ts';
 import { describe, test } from 'node:test';
 
 describe('WORKERS', () => {
@@ -49,8 +50,10 @@ describe('WORKERS', () => {
     const workers = workersOf(service);
     assert.equal(workers.length, 3);
     assert.equal(service.stdout(), addressesOf(service.base));
-    for (let count = 0; count < 9; count += 1)
-      assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    for (const worker of workers)
+      await whileAlone(worker, service, async () =>
+        assert.equal((await ask(service.base, '/api/note/')).status, 200),
+      );
     const { code, stderr } = await service.stop();
     assert.equal(code, 0, stderr);
     await allEnded(workers);
@@ -292,10 +295,10 @@ describe('WORKERS', () => {
   test('the metrics are those of all processes, whichever is asked', async () => {
     const service = await serveWith({});
     for (let count = 0; count < 30; count += 1) await ask(service.base, '/api/note/');
-    for (let count = 0; count < 6; count += 1) {
-      assert.equal(await metric(service, COLLECTION_READS), 30);
-      assert.equal(await metric(service, 'vitrine_processes'), 3);
-    }
+    // A process that takes more than a second to answer is there with its latest metrics.
+    for (let count = 0; count < 6; count += 1)
+      await until('the sum', async () => (await metric(service, COLLECTION_READS)) === 30);
+    await until('three processes', async () => (await metric(service, 'vitrine_processes')) === 3);
     assert.equal(lines(service, /metrics at /), 1);
     assert.equal((await service.stop()).code, 0);
   });
@@ -321,14 +324,14 @@ describe('WORKERS', () => {
     const count = (total: Record<string, number>[], status: string): number =>
       total.reduce((sum, one) => sum + (one[status] ?? 0), 0);
 
-    // Of one address, ten in a minute, and as many more as were on their way in the other processes: at most a round.
+    // Of one address, ten in a minute, and as many more as were on their way in the other processes: a round or two.
     const guesses: Record<string, number>[] = [];
     for (let round = 0; round < 8; round += 1)
       guesses.push(
         await tally(Array.from({ length: 6 }, (_, at) => login('192.0.2.1', `name ${round} ${at}`))),
       );
-    assert.ok(count(guesses, '401') >= 10 && count(guesses, '401') <= 10 + 6, JSON.stringify(guesses));
-    assert.ok(count(guesses, '429') >= 30, JSON.stringify(guesses));
+    assert.ok(count(guesses, '401') >= 10 && count(guesses, '401') <= 10 + 12, JSON.stringify(guesses));
+    assert.ok(count(guesses, '429') >= 26, JSON.stringify(guesses));
 
     // Of one name from many addresses, fifty.
     assert.equal(await login('198.51.100.1', 'ada'), 400); // the right password, and an empty body
@@ -337,7 +340,7 @@ describe('WORKERS', () => {
       others.push(
         await tally(Array.from({ length: 6 }, (_, at) => login(`203.0.113.${round}`, 'ada', `wrong ${at}`))),
       );
-    assert.ok(count(others, '401') >= 50 && count(others, '401') <= 50 + 6, JSON.stringify(others));
+    assert.ok(count(others, '401') >= 50 && count(others, '401') <= 50 + 12, JSON.stringify(others));
     assert.equal(await login('203.0.113.99', 'ada'), 429);
     for (let times = 0; times < 9; times += 1) assert.equal(await login('198.51.100.1', 'ada'), 400);
 
@@ -353,43 +356,46 @@ describe('WORKERS', () => {
   });
 
   test('a form whose session has expired comes back after the login, whichever processes get the two', async () => {
-    const service = await serveWith({ LOG_LEVEL: 'info' });
+    const service = await serveWith({});
     await addUser(database.sql, 'boss');
     await database.sql`update "user" set admin = true where username = 'boss'`;
     const address = `/admin/message/${record}/`;
     const login = { username: 'boss', password: 'pw-boss' };
-    const anew = { connection: 'close' }; // so that the next process gets the next request
-    for (let round = 0; round < 6; round += 1) {
+    const [first = 0, second = 0] = workersOf(service);
+    for (const [before, after] of [
+      [first, second],
+      [second, first],
+    ] as const) {
       const browser = await logIn(service, 'boss');
-      const typed = { ...fieldsOf(await browser.get(address)), content: `typed ${round}` };
+      const typed = { ...fieldsOf(await browser.get(address)), content: `typed before ${before}` };
       await database.sql`update vitrine_session set seen = seen - interval '13 hours'`;
-      const loginPage = await browser.post(address, typed, anew);
+      const postTo = (worker: number, path: string, fields: Fields): Promise<AdminAnswer> => {
+        closeIdleConnections(service.base);
+        return whileAlone(worker, service, () => browser.post(path, fields));
+      };
+      const loginPage = await postTo(before, address, typed);
       assert.equal(loginPage.status, 401);
-      const back = await browser.post('/admin/-/login/', { ...fieldsOf(loginPage), ...login }, anew);
-      assert.equal(fieldsOf(back)['content'], `typed ${round}`);
+      const back = await postTo(after, '/admin/-/login/', { ...fieldsOf(loginPage), ...login });
+      assert.equal(fieldsOf(back)['content'], typed.content);
     }
+    closeIdleConnections(service.base);
     assert.equal((await service.stop()).code, 0);
-    const posts = service.stderr().match(/"worker":\d,.*"method":"POST"/g) ?? [];
-    assert.ok(new Set(posts.map((line) => /"worker":(\d)/.exec(line)?.[1])).size > 1);
   });
 
   test('RATE_LIMIT counts the requests to all processes', async () => {
     const service = await serveWith({ RATE_LIMIT: '1,20' });
     const began = Date.now();
     let admitted = 0;
-    let refused = 0;
-    for (let round = 0; round < 15; round += 1) {
-      const statuses = await Promise.all(
-        Array.from({ length: 6 }, () => ask(service.base, '/api/note/').then(({ status }) => status)),
-      );
-      admitted += statuses.filter((status) => status === 200).length;
-      refused += statuses.filter((status) => status === 429).length;
+    for (const worker of workersOf(service)) {
+      await whileAlone(worker, service, async () => {
+        for (let count = 0; count < 60 && (await ask(service.base, '/api/note/')).status === 200; count += 1)
+          admitted += 1;
+      });
       await sleep(250); // longer than the processes take to tell each other
     }
     const seconds = (Date.now() - began) / 1000;
-    assert.equal(admitted + refused, 90);
     assert.ok(admitted >= 20, String(admitted));
-    // Without sharing, it would be 60 and 1 per second in each process. The last round before the limit may pass in all of them.
+    // Without sharing, it would be 60 and 1 per second in each process.
     assert.ok(admitted <= 20 + seconds + 12, `${admitted} in ${seconds} s`);
     assert.equal((await service.stop()).code, 0);
   });
