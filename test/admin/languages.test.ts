@@ -32,6 +32,24 @@ describe('the catalogs', () => {
       }
     });
 
+  // People who speak to their computer say what they read on a button.
+  test('name a button with the words that it shows', () => {
+    const wordsOf = (text: Text): string =>
+      ` ${formsOf(text)
+        .join(' ')
+        .toLowerCase()
+        .replace(/[^\p{L}]+/gu, ' ')
+        .trim()} `;
+    for (const texts of [ENGLISH, GERMAN, FRENCH, SPANISH])
+      for (const [shown, name] of [
+        ['searchMore', 'searchIn'],
+        ['open', 'openOne'],
+        ['preview', 'previewOne'],
+        ['add', 'addTo'],
+      ] as const)
+        assert.ok(wordsOf(texts[name]).includes(wordsOf(texts[shown])), wordsOf(texts[name]));
+  });
+
   test('have no text that no page shows', () => {
     const folder = join(REPOSITORY, 'src/admin');
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>

@@ -394,7 +394,7 @@ export const GERMAN: Texts = {
   noRecordsToChoose: 'Die Spalte {name} hat keine Datensätze zur Auswahl.',
   chooseFrom: '{column}: aus {title} wählen',
   chooseNoValue: 'Kein Wert',
-  searchIn: '{title} durchsuchen',
+  searchIn: 'In {title} suchen',
   searchMore: 'Suchen …',
   noMatchesFor: 'Keine passenden Datensätze für „{words}“.',
   enterMoreWords: 'Es gibt weitere Treffer. Geben Sie mehr Wörter ein.',
