@@ -5,6 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import { closedAfter, startService, useService, type Sql } from '../support.ts';
 import {
   errorsIn,
+  fieldsOf,
   logIn,
   readable,
   unescaped,
@@ -711,6 +712,15 @@ describe('the views of a list', () => {
       assert.equal((await ada.get(id)).status, 404, id);
       assert.equal((await ada.post(id, { title: 'x' })).status, 404, id);
     }
+  });
+
+  test('are saved once, even if the form is sent twice', async () => {
+    const path = '/admin/thing/-/view/?ready=true';
+    const fields = { ...fieldsOf(await ada.get(path)), title: 'Once' };
+    const answers = await Promise.all([ada.post(path, fields), ada.post(path, fields)]);
+    assert.deepEqual(answers.map(({ status }) => status), [303, 303]); // prettier-ignore
+    assert.deepEqual(tabs(await list('')).map(([title]) => title), ['All', 'Once']); // prettier-ignore
+    await service.sql`delete from vitrine_view`;
   });
 
   test('report a column that is gone', async () => {

@@ -12,6 +12,7 @@ import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { ListState } from '../web/list-state.ts';
+import { saveOnce, submitOnceField } from '../web/submit-once.ts';
 import { t } from '../web/language.ts';
 import { messageOf, textOf } from '../../messages.ts';
 import { checkbox, controlAttributes, labeledField } from '../web/widgets.ts';
@@ -118,7 +119,7 @@ export function saveView(context: ResourceContext): Action {
         crumbs: [list, button],
         address: links.action(resource.name, 'view', asked),
         fields: html`${labeledField('field-title', t('title'), html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
-        ${id === undefined ? caller.admin && checkbox({ name: 'shared', value: 1 }, t('shareView')) : checkbox({ name: 'delete', value: 1 }, t('deleteView'))}`,
+        ${id === undefined ? html`${submitOnceField(sent)} ${caller.admin && checkbox({ name: 'shared', value: 1 }, t('shareView'))}` : checkbox({ name: 'delete', value: 1 }, t('deleteView'))}`,
         button: t('save'),
         back: list,
         labels: labels(),
@@ -145,12 +146,13 @@ export function saveView(context: ResourceContext): Action {
         return redirectDone(context, list.href, isDeleted ? t('viewDeleted') : t('viewIsNow', { title }));
       }
       const query = state.parameters.without('page', 'limit').toString();
-      const isAdded = await savedViews.add(resource.name, caller, {
-        title,
-        query,
-        isShared: form.get('shared') !== undefined,
+      const view = { title, query, isShared: form.get('shared') !== undefined };
+      let hasRoom = true;
+      await saveOnce(context, form, async (_, { run }) => {
+        hasRoom = await savedViews.add(resource.name, caller, view, run);
+        return { id: '' };
       });
-      return isAdded
+      return hasRoom
         ? redirectDone(context, list.href, t('viewSaved', { title }))
         : redirectFailed(context, list.href, t('tooManyViews', { max: MAX_VIEWS }));
     },

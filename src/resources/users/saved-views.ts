@@ -1,5 +1,6 @@
 // The lists that people save as tabs, for themselves or for all.
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { viewStatements, type SavedView } from '../../query/statements/system-statements.ts';
 import type { Caller } from '../access/access.ts';
@@ -23,8 +24,8 @@ export function createSavedViews(database: Pick<Database, 'run'>, table: Model) 
       model: string,
       caller: Caller,
       { title, query, isShared }: Omit<SavedView, 'id'>,
-    ): Promise<boolean> =>
-      database.run(of(model, caller).add(title, query, isShared && caller.admin, MAX_VIEWS), 'write'),
+      run: Transaction['run'],
+    ): Promise<boolean> => run(of(model, caller).add(title, query, isShared && caller.admin, MAX_VIEWS)),
 
     /** Renames a view, or deletes it without a title. @returns whether the caller may, and the view was there */
     change: (model: string, caller: Caller, id: string, title?: string): Promise<boolean> =>
