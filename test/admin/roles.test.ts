@@ -247,3 +247,41 @@ describe('a role in the admin area', () => {
     assert.equal((await browser.get('/admin/')).status, 303);
   });
 });
+
+describe('a user with two roles that may change different columns', () => {
+  const service: TestService = useService(
+    [
+      { ...user, columns: { ...user.columns, role: { type: 'array', of: 'string', null: true } } },
+      {
+        model: 'task',
+        columns: {
+          name: { type: 'string' },
+          state: { type: 'string', default: 'open' },
+          urgent: { type: 'boolean', default: true },
+        },
+      },
+    ],
+    {
+      roles: {
+        namer: { admin: true, grants: { task: { read: true, update: { columns: ['name', 'state'] } } } },
+        closer: { grants: { task: { update: { columns: ['urgent'], rows: 'state=open' } } } },
+      },
+    },
+    async () => {
+      await service.addUser('tom', { role: ['namer', 'closer'] });
+      await service.sql`insert into task (name, state) values ('Paint', 'done'), ('Clean', 'open')`;
+    },
+  );
+
+  test('saves a record in which only some of them may be changed', async () => {
+    const tom = await logIn(service, 'tom');
+    assert.match((await tom.get('/admin/task/2/')).text, /name="urgent"/);
+    const page = await tom.get('/admin/task/1/');
+    assert.match(page.text, /name="name"/);
+    assert.doesNotMatch(page.text, /name="urgent"/);
+    const saved = await tom.post('/admin/task/1/', { ...fieldsOf(page), name: 'Paint it' });
+    assert.equal(saved.status, 303, readable(saved));
+    const [row] = await service.sql`select name, state, urgent from task where id = 1`;
+    assert.deepEqual({ ...row }, { name: 'Paint it', state: 'done', urgent: true });
+  });
+});

@@ -20,15 +20,15 @@ import type { Operations } from '../../resources/records/operations.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
 import { boundedForm, FormField, valuesOf, type TypedValues } from '../fields/form-field.ts';
 import {
-  fieldRows,
+  fieldRenderers,
   isRecordKey,
   labelIn,
-  referencesOf,
+  referencesIn,
   relatedOf,
   showLookup,
   withKeys,
 } from '../fields/references.ts';
-import { bodyOf } from '../form/save.ts';
+import { bodyOf } from '../form/form-record.ts';
 import { runAction, showAction, type Action, type ActionPage } from '../session/action.ts';
 import { assertSession } from '../session/assert-session.ts';
 import {
@@ -47,7 +47,6 @@ import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, recordCrumb, type Crumb } from '../web/layout.ts';
 import { queryRows, withTimeout } from '../web/panel-data.ts';
 import { onceOnly, SubmittedBefore, submitOnceField } from '../web/submit-once.ts';
-import { messagesOf } from '../web/widgets.ts';
 import {
   hiddenChoice,
   listUrl,
@@ -242,7 +241,7 @@ async function valuesFor(
   fields: readonly FormField[],
   typed: TypedValues,
 ): Promise<{ readonly values: ActionRecord; readonly errors: FieldErrors }> {
-  const { fields: body, errors } = await bodyOf(fields, typed, undefined);
+  const { fields: body, errors } = await bodyOf({ fields, typed });
   const values: Record<string, unknown> = {};
   for (const { column, name } of fields) {
     if (Object.hasOwn(errors, name)) continue;
@@ -271,9 +270,9 @@ async function shownValues(
   fields: readonly FormField[],
   typed: TypedValues,
 ): Promise<Html | false> {
-  const references = await referencesOf(context, typed);
+  const [references] = await referencesIn(context, [{ typed }]);
   const shown = (column: Column, text: string): Content => {
-    const label = labelIn(references.get(column), text);
+    const label = labelIn(references?.get(column), text);
     return label === undefined ? shownValue(column, text, 300) : shortened(label);
   };
   return (
@@ -373,13 +372,8 @@ async function answerAction(
 
   const asking: Action = {
     async page({ errors }) {
-      const row = await fieldRows(context, typed);
-      const rows = fields.map((field) =>
-        row(field, {
-          errors: messagesOf(errors, field.name),
-          isPreviewed: form.get('_preview') === field.name,
-        }),
-      );
+      const [row] = await fieldRenderers(context, [{ typed }]);
+      const rows = fields.map((field) => row?.(field, errors, form.get('_preview')));
       const isMarked = fields.some((field) => field.isRequired(undefined));
       const marked =
         isMarked &&
@@ -412,7 +406,8 @@ async function answerAction(
     typed = new Map(typed).set(chosenField.column, { text: chosen, isNull: chosen === '' });
   const isAsked = isSent && chosen === undefined && form.get('_preview') === undefined;
   if (asksFirst && !isAsked) return showAction(context, asking);
-  typed = await withKeys(context, typed, undefined);
+  const [keyed] = await withKeys(context, [{ typed }]);
+  typed = keyed?.typed ?? typed;
   const sent = await valuesFor(context, fields, typed);
   values = sent.values;
   if (Object.keys(sent.errors).length > 0)

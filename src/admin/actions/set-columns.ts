@@ -16,7 +16,7 @@ import {
   type TypedValues,
 } from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
-import { fieldRows, relatedOf, showLookup, withKeys } from '../fields/references.ts';
+import { fieldRenderers, relatedOf, showLookup, withKeys } from '../fields/references.ts';
 import { refusalOf } from '../form/save.ts';
 import { formReply, runAction, showAction, type Action } from '../session/action.ts';
 import {
@@ -147,7 +147,7 @@ async function changePage(context: BulkContext, asked: Asked, refusal?: Refusal)
   const count = await countSelected(context);
   const records = await selectedRecords(context, count);
   const { fields } = asked;
-  const row = await fieldRows(context, asked.typed);
+  const [row] = await fieldRenderers(context, [asked]);
   const errors: FieldErrors = {};
   for (const [key, messages] of Object.entries(refusal?.errors ?? {})) {
     const replaced = isReplacing(asked) && asked.replaced.find(({ name }) => name === key);
@@ -170,7 +170,7 @@ async function changePage(context: BulkContext, asked: Asked, refusal?: Refusal)
         });
         return html`<div class="settable">
           <label class="check"><input type="checkbox" ${box} /> ${t('set')}</label>
-          ${row(field, { errors: messagesOf(errors, name), isPreviewed: asked.previewed === name })}
+          ${row?.(field, errors, asked.previewed)}
         </div>`;
       })}
       ${replacePart(context, asked, errors)}`,
@@ -450,6 +450,7 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
   const refusal = faultsOf(asked);
   if (refusal) return changePage(context, asked, refusal);
   const set = valuesOf(asked.set, ({ column }) => asked.typed.get(column));
-  const typed = new Map([...asked.typed, ...(await withKeys(context, set, undefined))]);
+  const [keyed] = await withKeys(context, [{ typed: set }]);
+  const typed = new Map([...asked.typed, ...(keyed?.typed ?? [])]);
   return confirmOrChange(context, { ...asked, typed }, form);
 }

@@ -7,7 +7,7 @@ import type { ElementFacts } from '../../db/types/column-type.ts';
 import { isRelative } from '../../db/types/dates.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
-import { isLongColumn, sizeKey } from '../../query/labels/preview-sql.ts';
+import { sizeKey } from '../../query/labels/preview-sql.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { jsonFieldInTurns, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -56,7 +56,7 @@ export interface FieldState {
   /** Whether Markdown is shown below the field as it will look. */
   readonly isPreviewed?: boolean;
   /** Whether the field gets the focus when the page is loaded. */
-  readonly hasFocus?: boolean;
+  readonly hasFocus?: boolean | undefined;
 }
 
 /** Browsers remove line breaks from inputs other than a textarea. */
@@ -273,11 +273,6 @@ export class FormField {
       column.nullable || this.hidesDefault ? '' : '[]',
     );
     return { text, isNull: text === '' };
-  }
-
-  /** Whether a submitted form of a stored record has a value: it has no field for one that is too long. */
-  isIn(form: Form): boolean {
-    return this.isNew || !isLongColumn(this.column) || form.get(this.name) !== undefined;
   }
 
   /** A text as the form shows it. */
@@ -563,23 +558,6 @@ export const digestOf = ({ text, isNull }: Typed): string =>
     .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
     .digest('base64url')
     .slice(0, 12);
-
-/** The digests of the values that a form is made with, for its field `_origin`. */
-export const originOf = (values: TypedValues): string =>
-  [...values].map(([column, value]) => `${column.key}:${digestOf(value)}`).join(' ');
-
-/** The digests of an `_origin`, by key. */
-export const digestsIn = (origin: string): ReadonlyMap<string, string> =>
-  new Map(origin.split(' ').map((entry) => entry.split(':', 2) as [string, string]));
-
-/** Maximum length of one `key:digest` entry in `_origin` (characters). */
-const LONGEST_ENTRY = 80;
-
-/** The digests that the form carries (`_origin`); empty if longer than these fields can produce. */
-export function originIn(form: Form, fields: readonly FormField[]): string {
-  const origin = form.get('_origin') ?? '';
-  return origin.length <= fields.length * LONGEST_ENTRY ? origin : '';
-}
 
 /** Maximum length of a control field such as `_list` (characters): above the longest query of a list. */
 const LONGEST_CONTROL_FIELD = 16_384;

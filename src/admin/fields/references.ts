@@ -1,5 +1,5 @@
 // Foreign keys in forms: the records to choose from, the search for them, and resolving typed words to keys.
-import { Problem } from '../../errors.ts';
+import { Problem, type FieldErrors } from '../../errors.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
@@ -9,13 +9,14 @@ import { isNamed, type Found, type Named } from '../../resources/records/look-up
 import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
-import type { FieldState, FormField, References, TypedValues } from './form-field.ts';
+import type { FormField, References, TypedValues } from './form-field.ts';
 import { arrayToText } from '../web/array-lines.ts';
 import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import { t } from '../web/language.ts';
+import { messagesOf } from '../web/widgets.ts';
 
 /** Up to this many records, the field is a select; above, a search. */
 const MAX_OPTIONS = 100;
@@ -112,25 +113,24 @@ function relatedTexts(
   return found;
 }
 
-/** The values of a record in a form, and the stored record. */
-export interface TypedRow {
+/** The values of a record in a form, and the stored record, if there is one. */
+interface TypedRecord {
   readonly typed: TypedValues;
-  /** Undefined for a new record. */
-  readonly stored: LabeledRecord | undefined;
+  readonly stored?: LabeledRecord | undefined;
 }
 
 /** The values that the user has typed, without the unchanged ones of a stored record. */
-const changedValues = ({ typed, stored }: TypedRow): TypedValues =>
+const changedValues = ({ typed, stored }: TypedRecord): TypedValues =>
   stored
     ? new Map([...typed].filter(([{ key }, { text }]) => textOfField(stored.fields, key) !== text))
     : typed;
 
-/** Replaces typed words in rows by the key of the record that they mean, if there is only one. */
-export async function withKeysInRows(
+/** Replaces typed words in records by the key of the record that they mean, if there is only one. */
+export async function withKeys<T extends TypedRecord>(
   context: AdminContext,
-  rows: readonly TypedRow[],
-): Promise<readonly TypedValues[]> {
-  const changed = rows.map(changedValues);
+  records: readonly T[],
+): Promise<readonly T[]> {
+  const changed = records.map(changedValues);
   const keys = new Map(
     await Promise.all(
       [...relatedTexts(context, changed)].map(async ([column, { related, texts }]) => {
@@ -144,59 +144,41 @@ export async function withKeysInRows(
       }),
     ),
   );
-  return rows.map(
-    ({ typed }, index) =>
-      new Map(
-        [...typed].map(([column, value]) => {
-          const key = changed[index]?.has(column) ? keys.get(column)?.get(value.text) : undefined;
-          return [column, { ...value, text: key ?? value.text }] as const;
-        }),
-      ),
-  );
-}
-
-/** Like `withKeysInRows`, for one record. */
-export async function withKeys(
-  context: AdminContext,
-  typed: TypedValues,
-  stored: LabeledRecord | undefined,
-): Promise<TypedValues> {
-  const [keyed] = await withKeysInRows(context, [{ typed, stored }]);
-  return keyed ?? typed;
+  return records.map((record, index) => {
+    const typed = new Map(record.typed);
+    for (const [column, value] of changed[index] ?? [])
+      typed.set(column, { ...value, text: keys.get(column)?.get(value.text) ?? value.text });
+    return { ...record, typed };
+  });
 }
 
 /** Maximum options in all selects of one column, above which its fields are a search. */
 const MAX_OPTIONS_IN_ROWS = 500;
 
-/** The options or the current labels for each foreign key in rows. The options of a model are read once. */
-async function referencesInRows(
+/** The options or the current labels for each foreign key in records. The options of a model are read once. */
+export async function referencesIn(
   context: AdminContext,
-  rows: readonly TypedRow[],
+  records: readonly TypedRecord[],
 ): Promise<readonly ReadonlyMap<Column, References>[]> {
   const lists = new Map<AdminView, Promise<readonly Named[] | undefined>>();
-  const optionsOf = (related: AdminView): Promise<readonly Named[] | undefined> => {
+  const readOptions = async (related: AdminView): Promise<readonly Named[] | undefined> => {
     const query = `limit=${MAX_OPTIONS}`;
-    const list =
-      lists.get(related) ??
-      context.browsing
-        .labels(related, { query, search: '' })
-        .then(({ records, hasNext }) =>
-          hasNext
-            ? undefined
-            : records
-                .toSorted((one, other) => compareLabels(one.label, other.label))
-                .map(({ id, label }) => ({ id, label: shortened(label) })),
-        );
-    lists.set(related, list);
-    return list;
+    const found = await context.browsing.labels(related, { query, search: '' });
+    if (found.hasNext) return undefined;
+    return found.records
+      .toSorted((one, other) => compareLabels(one.label, other.label))
+      .map(({ id, label }) => ({ id, label: shortened(label) }));
   };
-  const changed = relatedTexts(context, rows.map(changedValues));
-  const values = rows.map(({ typed }) => typed);
+  const changed = relatedTexts(context, records.map(changedValues));
+  const values = records.map(({ typed }) => typed);
   const found = new Map(
     await Promise.all(
       [...relatedTexts(context, values)].map(async ([column, { related, texts }]) => {
-        const all = await optionsOf(related);
-        const options = all && all.length * rows.length <= MAX_OPTIONS_IN_ROWS ? all : undefined;
+        const reading = lists.get(related) ?? readOptions(related);
+        lists.set(related, reading);
+        const all = await reading;
+        const fields = values.filter((typed) => typed.has(column)).length;
+        const options = all && all.length * fields <= MAX_OPTIONS_IN_ROWS ? all : undefined;
         const labels = all
           ? new Map(all.map(({ id, label }) => [id, label]))
           : await context.browsing.labelsOf(related, texts);
@@ -220,15 +202,6 @@ async function referencesInRows(
   );
 }
 
-/** Like `referencesInRows`, for one record. */
-export async function referencesOf(
-  context: AdminContext,
-  typed: TypedValues,
-): Promise<ReadonlyMap<Column, References>> {
-  const [references] = await referencesInRows(context, [{ typed, stored: undefined }]);
-  return references ?? new Map();
-}
-
 /** The label of the record that a key refers to; undefined for an unknown key and for a column that refers to no records. */
 export const labelIn = (references: References | undefined, key: string): string | undefined =>
   references?.label ?? references?.options?.find(({ id }) => id === key)?.label;
@@ -242,38 +215,43 @@ export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<C
   return rendered;
 }
 
-/** Renders a field of a record. */
-export type RenderField = (field: FormField, state?: FieldState) => Html | false;
+/** Renders a field of a record; undefined for one without a value. @param previewed the name of the field that is previewed */
+export type RenderField = (
+  field: FormField,
+  errors: FieldErrors,
+  previewed?: string,
+  hasFocus?: boolean,
+) => Html | undefined;
 
-/** Loads what the fields of rows show beside their values. @returns for each row, a function that renders one of its fields */
-export async function fieldsInRows(
+/** Loads what the fields of records show beside their values. @returns for each record, a function that renders one of its fields */
+export async function fieldRenderers(
   context: AdminContext,
-  rows: readonly TypedRow[],
+  records: readonly TypedRecord[],
 ): Promise<readonly RenderField[]> {
-  const references = await referencesInRows(context, rows);
+  const found = await referencesIn(context, records);
   const { images } = brand();
   const renderers: RenderField[] = [];
-  for (const [index, { typed }] of rows.entries()) {
+  for (const [index, { typed, stored }] of records.entries()) {
     const longTexts = await renderLongTexts(typed);
-    renderers.push((field, state) => {
-      const { column } = field;
+    renderers.push((field, errors, previewed, hasFocus) => {
+      const { column, name } = field;
       const value = typed.get(column);
-      const more = { references: references[index]?.get(column), longText: longTexts.get(column), images };
-      return value !== undefined && field.render(value, { ...state, ...more });
+      return (
+        value &&
+        field.render(value, {
+          before: stored && field.stored(stored),
+          errors: messagesOf(errors, name),
+          references: found[index]?.get(column),
+          longText: longTexts.get(column),
+          images,
+          isPreviewed: name === previewed,
+          hasFocus,
+        })
+      );
     });
   }
   return renderers;
 }
-
-/** Like `fieldsInRows`, for one record. */
-export async function fieldRows(context: AdminContext, typed: TypedValues): Promise<RenderField> {
-  const [render] = await fieldsInRows(context, [{ typed, stored: undefined }]);
-  return render ?? (() => false);
-}
-
-/** The form's values as hidden fields, so that the search page can return them. */
-const carriedFields = (form: Form): Promise<readonly Html[]> =>
-  hiddenInputs(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
 
 /**
  * The search page for a foreign key, for browsers without the script. The choice returns to the form. Words in the field are the
@@ -294,7 +272,7 @@ export async function showLookup(
   const body = html`<form method="post" class="lookup" action="${withBasePath(context.request.path)}">
     <input type="hidden" name="_csrf" value="${context.csrf}" />
     <input type="hidden" name="_for" value="${name}" />
-    ${await carriedFields(form)}
+    ${await hiddenInputs(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)))}
     <div class="search">
       <label for="find">${t('searchIn', { title: related.title })}</label>
       <input type="search" id="find" name="_find" value="${words}" autofocus />

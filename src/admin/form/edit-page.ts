@@ -5,7 +5,7 @@ import { Problem, notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
+import type { StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
@@ -17,18 +17,9 @@ import {
   showsUsers,
   type Refusal,
 } from '../session/password-confirmation.ts';
-import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { createForm, type Form } from '../web/form-data.ts';
-import {
-  boundedForm,
-  fieldsOf,
-  originIn,
-  originOf,
-  valuesOf,
-  type FormField,
-  type TypedValues,
-} from '../fields/form-field.ts';
+import { boundedForm, valuesOf, type FormField } from '../fields/form-field.ts';
 import { html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
 import { t } from '../web/language.ts';
@@ -39,19 +30,27 @@ import { saveOnce } from '../web/submit-once.ts';
 import { renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
+import { isChoice, resolveConflict, showConflict } from './conflict.ts';
+import {
+  isEdited,
+  isSaved,
+  newRecord,
+  pageFields,
+  sentRecord,
+  storedRecord,
+  type FormRecord,
+} from './form-record.ts';
 import {
   fieldsOfSent,
   isTouched,
   rowsOfCopy,
-  rowsWithKeys,
   sentRows,
   tablesOf,
   withMoreRows,
   type InlineRow,
 } from './inline-rows.ts';
 import { recordForm, type RecordForm } from './record-form.ts';
-import { RowWrites, trySave } from './row-writes.ts';
-import { addPassword, afterSave, bodyOf, isSaved, type FormBody } from './save.ts';
+import { addPassword, afterSave, saveOf, trySave, writeRecords, writesRows, type Save } from './save.ts';
 
 /** How many times a form is read while others change its record. */
 const MAX_ATTEMPTS = 3;
@@ -83,37 +82,46 @@ export async function showAdd(context: ResourceContext): Promise<Reply> {
   const empty = new Set(given.get(NO_VALUES)?.split(' '));
   const { ownedBy } = context.resource;
   const filtered = filteredValues(context.resource, listQuery(context));
-  const typed = valuesOf(fieldsOf(context.resource, true), (field) => {
+  const record = newRecord(pageFields(context.resource, true), (field) => {
     const { name, key } = field.column;
     const own = field.column === ownedBy ? context.caller.id : undefined;
     const preset = given.get(name) ?? given.get(key) ?? filtered.get(field.column) ?? own;
     return field.initial(empty.has(key) ? null : preset);
   });
-  return recordForm(context, { typed, stored: undefined });
+  return recordForm(context, { record });
+}
+
+/** A stored record with a field for each column that the caller may change in it. */
+async function readRecord({ resource, browsing, id }: RecordContext): Promise<FormRecord> {
+  const stored = await browsing.read(resource, id);
+  const page = pageFields(resource, false);
+  const columns = page.fields.map(({ column }) => column);
+  const changeable = new Set(await browsing.changeable(resource, stored.id, columns));
+  return storedRecord(
+    { ...page, fields: page.fields.filter(({ column }) => changeable.has(column)) },
+    stored,
+  );
 }
 
 export async function showRecord(context: RecordContext): Promise<Reply> {
-  const { resource, id, browsing, request } = context;
-  const stored = await browsing.read(resource, id);
-  const editable = fieldsOf(resource, false);
-  const typed = valuesOf(editable, (field) => field.stored(stored));
+  const { resource, browsing, request } = context;
+  const record = await readRecord(context);
   const entry = new URLSearchParams(request.query).get('_entry');
-  if (entry === null || !resource.may.has('change')) return recordForm(context, { stored, typed });
+  if (entry === null || !resource.may.has('change')) return recordForm(context, { record });
   if (!resource.allows.has('history')) throw notFound(t('noPage'));
   const change = changeOf(await browsing.preview(context.historyOf(resource), entry), context);
-  if (change.record !== stored.id) throw notFound(t('noSuchChange'));
+  if (change.record !== record.stored?.id) throw notFound(t('noSuchChange'));
   const earlier = valuesToPutBack(change);
-  const known = editable.filter(({ column }) => earlier.has(column.key));
+  const known = record.fields.filter(({ column }) => earlier.has(column.key));
   const before = valuesOf(known, (field) => field.stored({ fields: earlier }));
-  const put = new Map([...typed].map(([column, value]) => [column, before.get(column) ?? value]));
+  const typed = new Map([...record.typed].map(([column, value]) => [column, before.get(column) ?? value]));
   const left = known.filter(({ column }) => !before.has(column) || !typed.has(column));
   const time = shownTime(change.at, ' UTC');
   const notice = t(change.action === 'create' ? 'valuesAsAdded' : 'valuesBeforeChange', { time });
-  const tooLong = left.map(({ label }) => label).join(', ');
+  const columns = left.map(({ label }) => label).join(', ');
   return recordForm(context, {
-    stored,
-    typed: put,
-    notice: tooLong === '' ? notice : t('notPutBack', { notice, columns: tooLong }),
+    record: { ...record, typed },
+    notice: left.length === 0 ? notice : t('notPutBack', { notice, columns }),
   });
 }
 
@@ -123,20 +131,24 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
  */
 async function addConfirmation(
   context: ResourceContext,
-  stored: LabeledRecord | undefined,
-  body: FormBody,
+  { record, fields, errors }: Save,
   form: Form,
 ): Promise<Partial<Pick<Refusal, 'status' | 'headers'>>> {
-  const password = needsConfirmation(context, stored, body.fields);
+  const password = needsConfirmation(context, record.stored, fields);
   const refusal = await confirmCaller(context, form, { password, code: showsUsers(context) });
   if (!refusal) return {};
-  const { errors, ...answer } = refusal;
-  Object.assign(body.errors, errors);
+  const { errors: refused, ...answer } = refusal;
+  Object.assign(errors, refused);
   return answer;
 }
 
-/** The values of a form that are saved as a new record. */
-type Copied = Pick<Submitted, 'typed' | 'form' | 'rows'>;
+/** A form that was sent. */
+interface Submitted {
+  readonly form: Form;
+  readonly record: FormRecord;
+  /** The rows of child tables. */
+  readonly rows: readonly InlineRow[];
+}
 
 /** The fields that say which records the rows of a form are, and what happens to them. */
 const ROW_CHOICES = /\._(?:id|delete)$/;
@@ -144,13 +156,14 @@ const ROW_CHOICES = /\._(?:id|delete)$/;
 /**
  * What a form saves, to recognize it when it is sent again, as it was or as it was shown after an error. So keys count in place of
  * the words that mean them, and rows that were not touched do not count.
- * @param id of the record that the form changes: *Save as new* is another save of the same form
+ * the words that mean them, and rows that were not touched do not count. *Save as new* is another save of the same form.
  */
-function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], id?: string): Form {
+function contentOf({ record, form, rows }: Submitted): Form {
+  const id = record.stored?.id;
   const touched = rows.filter((row) => isTouched(row) && !row.isDeleted);
-  const carried = [{ fields, typed }, ...touched].flatMap((one) =>
-    one.fields.flatMap((field) => {
-      const value = one.typed.get(field.column);
+  const carried = [record, ...touched].flatMap(({ fields, typed }) =>
+    fields.flatMap((field) => {
+      const value = typed.get(field.column);
       return value ? field.carried(value) : [];
     }),
   );
@@ -160,68 +173,41 @@ function contentOf({ typed, form, rows }: Copied, fields: readonly FormField[], 
   return createForm([...changed, ...form.entries.filter(([name]) => isKept(name)), ...carried]);
 }
 
-async function create(context: ResourceContext, copied: Copied): Promise<Reply> {
-  const { resource } = context;
-  const { typed, form, rows: sent } = copied;
-  const fields = fieldsOf(resource, true);
-  const rows = await RowWrites.of(context, sent);
-  const body = await bodyOf(fields, typed, undefined);
-  addPassword(body, context, form);
-  const confirmation = await addConfirmation(context, undefined, body, form);
-  const caller = rows.isEmpty ? sessionCaller(context) : inBatch(sessionCaller(context));
-  const save = async (operations: Operations): Promise<{ readonly id: string }> => {
-    const record = await operations.create(resource, body.fields, caller);
-    await rows.write(operations, record.id, caller);
-    return record;
-  };
-  const write = () => saveOnce(context, contentOf(copied, fields), save);
-  const outcome = await trySave(context, undefined, body, write, rows);
-  if (!('done' in outcome)) {
-    const shown = { typed, stored: undefined, sent: form, rows: rows.rows };
-    return recordForm(context, { ...shown, ...outcome, ...confirmation });
-  }
-  const { id, isRepeated } = outcome.done;
-  return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
-}
-
 /** @param attempt how many times the form was read; again where another request changed the record or a row before the write */
-async function update(
-  context: RecordContext,
-  { typed: mine, form, rows: sent }: Copied,
-  stored: StoredRecord,
-  attempt: number,
-): Promise<Reply> {
-  const { resource, operations } = context;
-  const typed = resolveConflict(resource, { stored, typed: mine, form });
-  const body = await bodyOf(fieldsOf(resource, false), typed, stored);
-  const rows = await RowWrites.of(context, sent);
-  const isSame = body.fields.size === 0 && Object.keys(body.errors).length === 0;
-  if (isSame && rows.isEmpty) return afterSave(context, stored.id, form, 'unchanged');
-  if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
-  const confirmation = await addConfirmation(context, stored, body, form);
-  const caller = rows.isEmpty ? sessionCaller(context) : inBatch(sessionCaller(context));
-  const save = async (by: Operations): Promise<{ readonly id: string }> => {
-    if (body.fields.size > 0) await by.update(resource, stored.id, body.fields, caller, [stored.version]);
-    await rows.write(by, stored.id, caller);
-    return stored;
-  };
-  const content = contentOf({ typed, form, rows: sent }, fieldsOf(resource, false), stored.id);
-  const write = (): Promise<unknown> => (rows.isEmpty ? save(operations) : saveOnce(context, content, save));
+async function save(context: FormContext, submitted: Submitted, attempt = 1): Promise<Reply> {
+  const { form, record } = submitted;
+  const { stored } = record;
+  const writing = await saveOf(context, record, submitted.rows);
+  const { fields, errors, writes, rows } = writing;
+  if (!stored) addPassword(writing, context, form);
+  else if (writes.length === 0 && Object.keys(errors).length === 0)
+    return afterSave(context, stored.id, form, 'unchanged');
+  if (stored && isOwnUser(context, stored.id)) addLockOut(errors, fields);
+  const confirmation = await addConfirmation(context, writing, form);
+  const hasRows = writesRows(writing);
+  const caller = hasRows ? inBatch(sessionCaller(context)) : sessionCaller(context);
+  const write = async (operations: Operations) => writeRecords(writing, operations, caller);
+  const content = contentOf(submitted);
   try {
-    const outcome = await trySave(context, stored.id, body, write, rows);
-    if ('done' in outcome) return await afterSave(context, stored.id, form, 'changed');
-    const shown = { typed, stored, sent: form, rows: rows.rows };
-    return await recordForm(context, { ...shown, ...outcome, ...confirmation });
+    const outcome = await trySave(context, writing, () =>
+      stored && !hasRows
+        ? write(context.operations).then(({ id }) => ({ id, isRepeated: false }))
+        : saveOnce(context, content, write),
+    );
+    if (!('done' in outcome))
+      return await recordForm(context, { record, rows, sent: form, ...outcome, ...confirmation });
+    const { id, isRepeated } = outcome.done;
+    return await afterSave(context, id, form, stored ? 'changed' : isRepeated ? 'repeated' : 'added');
   } catch (error) {
-    const hasChanged = error instanceof Problem && [404, 412].includes(error.status);
+    const hasChanged = stored && error instanceof Problem && [404, 412].includes(error.status);
     if (!hasChanged || attempt === MAX_ATTEMPTS) throw error;
     return saveRecord(context, form, attempt + 1);
   }
 }
 
 /** Names the columns whose values were too long for the form, so that a copy lacks them. */
-function copyNotice(notice: string, resource: AdminView, typed: TypedValues): string {
-  const missing = fieldsOf(resource, false).filter(({ column }) => !typed.has(column));
+function copyNotice(notice: string, { fields, typed }: FormRecord): string {
+  const missing = fields.filter(({ column }) => !typed.has(column));
   if (missing.length === 0) return notice;
   return t('notCopied', { notice, columns: missing.map(({ label }) => label).join(', ') });
 }
@@ -230,20 +216,23 @@ function copyNotice(notice: string, resource: AdminView, typed: TypedValues): st
  * Saves the values of a form as a new record. It shows the form of a new record first where values are missing (a key, a
  * password) or the user must confirm, because the record was deleted.
  */
-function asNew(context: ResourceContext, { typed, form, rows }: Copied, notice?: string): Promise<Reply> {
+function asNew(
+  context: ResourceContext,
+  { record, form, rows: sent }: Submitted,
+  notice?: string,
+): Promise<Reply> {
   const { resource } = context;
-  const copiedRows = rowsOfCopy(rows, tablesOf(context, true));
+  const rows = rowsOfCopy(sent, tablesOf(context, true));
   const none = { text: '', isNull: true };
-  const copied = valuesOf(fieldsOf(resource, true), ({ column }) => typed.get(column) ?? none);
-  const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
-  if (notice === undefined && !lacksValues) return create(context, { typed: copied, form, rows: copiedRows });
+  const copy = newRecord(pageFields(resource, true), ({ column }) => record.typed.get(column) ?? none);
+  const lacksValues = resource.passwords.length > 0 || copy.typed.size > record.typed.size;
+  if (notice === undefined && !lacksValues) return save(context, { record: copy, form, rows });
   return recordForm(context, {
-    typed: copied,
-    stored: undefined,
-    notice: copyNotice(notice ?? t('willBeNew'), resource, typed),
+    record: copy,
+    rows,
+    notice: copyNotice(notice ?? t('willBeNew'), record),
     status: notice === undefined ? 200 : 409,
     sent: form,
-    rows: copiedRows,
   });
 }
 
@@ -258,19 +247,16 @@ async function readStored({ browsing, resource, id }: RecordContext): Promise<St
 }
 
 /** Shows the values of a form whose record is gone: as a new record, or only to copy if records cannot be added. */
-async function showGone(context: ResourceContext, copied: Copied): Promise<Reply> {
+async function showGone(context: ResourceContext, submitted: Submitted): Promise<Reply> {
   const { title, may } = context.resource;
-  if (may.has('add')) return asNew(context, copied, t('deletedValuesKept'));
-  const { typed: own, rows } = copied;
-  const copies = [{ fields: fieldsOf(context.resource, false), typed: own }, ...rows].map(
-    async ({ fields, typed }) => {
-      const longTexts = await renderLongTexts(typed);
-      return fields.map((field) => {
-        const value = typed.get(field.column);
-        return value && field.renderCopy(value, longTexts.get(field.column));
-      });
-    },
-  );
+  if (may.has('add')) return asNew(context, submitted, t('deletedValuesKept'));
+  const copies = [submitted.record, ...submitted.rows].map(async ({ fields, typed }) => {
+    const longTexts = await renderLongTexts(typed);
+    return fields.map((field) => {
+      const value = typed.get(field.column);
+      return value && field.renderCopy(value, longTexts.get(field.column));
+    });
+  });
   const body = html`<p class="notice" role="alert">${t('deletedCopyValues')}</p>
     <div class="record">${(await Promise.all(copies)).flat()}</div>`;
   return pageReply(context, {
@@ -282,52 +268,45 @@ async function showGone(context: ResourceContext, copied: Copied): Promise<Reply
   });
 }
 
-/** What a submitted form is about. */
-interface Submitted {
-  readonly form: Form;
-  readonly fields: readonly FormField[];
-  readonly typed: TypedValues;
-  /** Undefined for a new record, and for one that no longer exists. */
-  readonly stored: StoredRecord | undefined;
-  /** The rows of child tables. */
-  readonly rows: readonly InlineRow[];
-}
-
-async function readForm(context: FormContext, submitted: Form): Promise<Submitted> {
+async function readForm(context: FormContext, sent: Form): Promise<Submitted> {
   const { resource, id } = context;
   const stored = id === undefined ? undefined : await readStored({ ...context, id });
-  const fields = fieldsOf(resource, id === undefined);
+  const page = pageFields(resource, id === undefined);
   const tables = tablesOf(context, id === undefined);
-  const form = boundedForm(submitted, [...fields, ...fieldsOfSent(submitted, tables)]);
+  const form = boundedForm(sent, [...page.fields, ...fieldsOfSent(sent, tables)]);
   const rows = await sentRows(context, tables, form, stored?.id);
-  const typed = valuesOf(fields, (field) => (field.isIn(form) ? field.read(form) : undefined));
-  return { form, fields, typed, stored, rows };
+  return { form, rows, record: sentRecord(page, stored, form) };
 }
 
 /** Shows a form from an earlier session again, with everything that the user typed. */
 export async function showUnsaved(context: FormContext, sent: Form, status: number): Promise<Reply> {
-  const { form, typed, stored, rows } = await readForm(context, sent);
-  if (context.id !== undefined && !stored) return showGone(context, { typed, form, rows });
+  const submitted = await readForm(context, sent);
+  const { form, record, rows } = submitted;
+  if (context.id !== undefined && !record.stored) return showGone(context, submitted);
   // The user resolves a conflict again, against the record as it is now.
-  if (stored && form.entries.some(([name]) => isChoice(name)))
-    return showConflict(context, { stored, typed, form });
-  const notice = t('earlierSession');
-  return recordForm(context, { typed, stored, sent: form, rows, notice, status });
+  if (record.stored && form.entries.some(([name]) => isChoice(name)))
+    return showConflict(context, record, record.stored, form);
+  return recordForm(context, { record, rows, sent: form, notice: t('earlierSession'), status });
 }
 
 /** Handles a sent form: looks up or chooses a related record, shows more rows, or saves. @throws Problem 404 where it may not */
-export async function saveRecord(context: FormContext, submitted: Form, attempt = 1): Promise<Reply> {
+export async function saveRecord(context: FormContext, sent: Form, attempt = 1): Promise<Reply> {
   const { resource, id } = context;
-  if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound(t('noPage'));
-  const { form, fields, typed: sent, stored, rows: typedRows } = await readForm(context, submitted);
-  const page = { typed: sent, stored, sent: form, rows: typedRows };
+  const isNew = id === undefined;
+  if (!resource.may.has(isNew ? 'add' : 'change')) throw notFound(t('noPage'));
+  const submitted = await readForm(context, sent);
+  const { form, record, rows } = submitted;
+  const { stored } = record;
   const again = (changes: Partial<RecordForm>): Promise<Reply> => {
-    const shown = { ...page, ...changes };
-    return id === undefined || stored ? recordForm(context, shown) : showGone(context, { ...shown, form });
+    const shown = { record, rows, ...changes };
+    return isNew || stored
+      ? recordForm(context, { ...shown, sent: form })
+      : showGone(context, { ...shown, form });
   };
   const find = (name: string | undefined): FormField | undefined =>
-    fields.find((field) => field.name === name && sent.has(field.column)) ??
-    typedRows.flatMap((row) => row.fields).find((field) => field.name === name);
+    [record, ...rows]
+      .flatMap(({ fields, typed }) => fields.filter(({ column }) => typed.has(column)))
+      .find((field) => field.name === name);
 
   const lookupField = find(form.get('_lookup'));
   if (lookupField) {
@@ -336,33 +315,31 @@ export async function saveRecord(context: FormContext, submitted: Form, attempt 
   }
   const [choiceField, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (choiceField && chosen !== undefined) {
-    const withChoice = (values: TypedValues): TypedValues =>
-      new Map(values).set(choiceField.column, { text: chosen, isNull: chosen === '' });
-    if (fields.includes(choiceField)) return again({ typed: withChoice(sent) });
-    const rows = typedRows.map((row) =>
-      row.fields.includes(choiceField) ? { ...row, typed: withChoice(row.typed) } : row,
-    );
-    return again({ rows });
+    const withChoice = <T extends FormRecord>(one: T): T => {
+      const value = { text: chosen, isNull: chosen === '' };
+      return one.fields.includes(choiceField)
+        ? { ...one, typed: new Map(one.typed).set(choiceField.column, value) }
+        : one;
+    };
+    return again({ record: withChoice(record), rows: rows.map(withChoice) });
   }
   const previewed = find(form.get('_preview'));
   if (previewed) return again({ previewed });
   if (form.get('_more') !== undefined)
-    return again({ rows: withMoreRows(typedRows, tablesOf(context, id === undefined), form) });
-  const [typed, rows] = await Promise.all([
-    withKeys(context, sent, stored),
-    rowsWithKeys(context, typedRows),
+    return again({ rows: withMoreRows(rows, tablesOf(context, isNew), form) });
+  const [[keyed = record], keyedRows] = await Promise.all([
+    withKeys(context, [record]),
+    withKeys(context, rows),
   ]);
-  const copied = { typed, form, rows };
-  if (id === undefined) return create(context, copied);
-  if (!stored) return showGone(context, copied);
-  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, copied);
-  if (form.get('_version') !== stored.version) {
-    const mine = resolveConflict(resource, { stored, typed, form });
-    if (!(await isSaved(context, resource, fields, mine, stored)))
-      return showConflict(context, { stored, typed, form });
+  const saved = { form, record: keyed, rows: keyedRows };
+  if (isNew) return save(context, saved);
+  if (!stored) return showGone(context, saved);
+  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, saved);
+  const resolved = resolveConflict(keyed, form);
+  if (record.version !== stored.version) {
+    if (!(await isSaved(context, resolved))) return showConflict(context, keyed, stored, form);
     // A form that was sent twice, unless it changed nothing the first time. Its rows may not be saved yet.
-    const isUnchanged = originIn(form, fields) === originOf(typed);
-    if (!rows.some(isTouched)) return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
+    if (!rows.some(isTouched)) return afterSave(context, id, form, isEdited(keyed) ? 'changed' : 'unchanged');
   }
-  return update({ ...context, id }, copied, stored, attempt);
+  return save(context, { ...saved, record: resolved }, attempt);
 }

@@ -5,18 +5,8 @@ import type { AdminAction } from '../../resources/definition/resource.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { MAX_ROWS } from '../../resources/records/admin-listing.ts';
 import { textOfColumn, textOfField, type StoredRecord } from '../../resources/records/labeled-record.ts';
-import {
-  digestOf,
-  digestsIn,
-  editableColumns,
-  FormField,
-  isSame,
-  originOf,
-  valuesOf,
-  type Typed,
-  type TypedValues,
-} from '../fields/form-field.ts';
-import { fieldsInRows, withKeysInRows, type RenderField } from '../fields/references.ts';
+import { editableColumns, FormField, isSame, type Typed } from '../fields/form-field.ts';
+import type { RenderField } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { brand } from '../web/presentation.ts';
@@ -27,6 +17,15 @@ import { renderMarkdown } from '../web/markdown.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
 import { t } from '../web/language.ts';
+import {
+  editedFields,
+  isEdited,
+  newRecord,
+  originFields,
+  sentRecord,
+  storedRecord,
+  type FormRecord,
+} from './form-record.ts';
 
 /** How many rows *Show more rows* adds. */
 const MORE_ROWS = 5;
@@ -50,16 +49,9 @@ export interface InlineTable {
 }
 
 /** A row of a form. */
-export interface InlineRow {
+export interface InlineRow extends FormRecord {
   readonly table: InlineTable;
   readonly index: number;
-  readonly fields: readonly FormField[];
-  readonly typed: TypedValues;
-  /** Undefined for a new row. */
-  readonly stored: StoredRecord | undefined;
-  /** The version and the digests of the values that the form was loaded with. */
-  readonly version: string;
-  readonly origin: string;
   readonly isDeleted: boolean;
   /** Whether the row was stored when the form was loaded, and has been deleted since. */
   readonly isGone: boolean;
@@ -92,50 +84,38 @@ export function tablesOf(context: ResourceContext, isNew: boolean): readonly Inl
 }
 
 const prefixOf = ({ resource }: InlineTable, index: number): string => `${resource.name}.${index}.`;
-export const nameInRow = ({ table, index }: InlineRow, name: string): string =>
-  `${prefixOf(table, index)}${name}`;
 /** The field of errors about a whole row. */
-export const rowName = (row: InlineRow): string => nameInRow(row, '_row');
+export const rowName = ({ prefix }: FormRecord): string => `${prefix}_row`;
 const labelOf = ({ table, index }: InlineRow): string => `${table.rowTitle} ${index + 1}`;
 
-function fieldsOfRow(table: InlineTable, index: number, isNew: boolean): readonly FormField[] {
+/** A row without values. */
+function emptyRow(table: InlineTable, index: number, isNew: boolean) {
   const { resource, columns, may, rowTitle } = table;
-  if (!may.has(isNew ? 'add' : 'change')) return [];
-  const editable = editableColumns(resource, isNew);
-  return columns
+  const prefix = prefixOf(table, index);
+  const editable = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
+  const fields = columns
     .filter((column) => editable.includes(column))
-    .map((column) => new FormField(column, isNew, prefixOf(table, index), `${rowTitle} ${index + 1}`));
+    .map((column) => new FormField(column, isNew, prefix, `${rowTitle} ${index + 1}`));
+  return { table, index, resource, prefix, fields, isDeleted: false, isGone: false };
 }
 
 const initialOf = ({ resource, callerId }: InlineTable, field: FormField): Typed =>
   field.initial(field.column === resource.ownedBy ? callerId : undefined);
 
 /** A new row with these values, where they are known. */
-function newRow(table: InlineTable, index: number, known: TypedValues = new Map()): InlineRow {
-  const fields = fieldsOfRow(table, index, true);
-  const typed = valuesOf(fields, (field) => known.get(field.column) ?? initialOf(table, field));
-  const state = { stored: undefined, version: '', origin: '', isDeleted: false, isGone: false };
-  return { table, index, fields, typed, ...state };
-}
-
-/** The row of a stored record, as it is now. */
-export function storedRow(table: InlineTable, index: number, stored: StoredRecord): InlineRow {
-  const fields = fieldsOfRow(table, index, false);
-  const typed = valuesOf(fields, (field) => field.stored(stored));
-  const { version } = stored;
-  const state = { stored, version, origin: originOf(typed), isDeleted: false, isGone: false };
-  return { table, index, fields, typed, ...state };
-}
+const newRow = (table: InlineTable, index: number, known?: InlineRow): InlineRow =>
+  newRecord(
+    emptyRow(table, index, true),
+    (field) => known?.typed.get(field.column) ?? initialOf(table, field),
+  );
 
 /** The fields in which the user has typed something. */
-export function touchedFields({ table, fields, typed, stored, origin }: InlineRow): readonly FormField[] {
-  const origins = digestsIn(origin);
+export function touchedFields(row: InlineRow): readonly FormField[] {
+  const { table, fields, typed, stored } = row;
+  if (stored) return editedFields(row);
   return fields.filter((field) => {
-    const value = typed.get(field.column);
-    if (!value) return false;
-    if (stored) return digestOf(value) !== origins.get(field.column.key);
-    const initial = initialOf(table, field);
-    return !isSame(value, initial) && !(field.isEmpty(value) && field.isEmpty(initial));
+    const [value, initial] = [typed.get(field.column), initialOf(table, field)];
+    return value && !isSame(value, initial) && !(field.isEmpty(value) && field.isEmpty(initial));
   });
 }
 
@@ -163,7 +143,9 @@ export async function storedRows(
   };
   const rows = await Promise.all(
     tables.map(async (table) => {
-      const stored = (await recordsOf(table)).map((record, index) => storedRow(table, index, record));
+      const stored = (await recordsOf(table)).map((record, index) =>
+        storedRecord(emptyRow(table, index, false), record),
+      );
       const empty = Array.from({ length: table.may.has('add') ? table.extra : 0 }, (_, index) =>
         newRow(table, stored.length + index),
       );
@@ -193,8 +175,8 @@ const sentId = ({ get }: Form, table: InlineTable, index: number): string | unde
 /** The fields of the rows of a form. */
 export const fieldsOfSent = (form: Form, tables: readonly InlineTable[]): readonly FormField[] =>
   tables.flatMap((table) =>
-    indexesOf(form, table).flatMap((index) =>
-      fieldsOfRow(table, index, sentId(form, table, index) === undefined),
+    indexesOf(form, table).flatMap(
+      (index) => emptyRow(table, index, sentId(form, table, index) === undefined).fields,
     ),
   );
 
@@ -213,48 +195,27 @@ export async function sentRows(
       const indexes = indexesOf(form, table);
       const ids = indexes.flatMap((index) => sentId(form, table, index) ?? []);
       const records = await browsing.readRows(parent, table.resource, ids);
-      return indexes.flatMap((index) => {
-        const fields = fieldsOfRow(table, index, false);
+      return indexes.flatMap((index): InlineRow[] => {
         const rowId = sentId(form, table, index);
         if (rowId === undefined) {
-          const empty = newRow(table, index);
+          const empty = emptyRow(table, index, true);
           // A row that was deleted meanwhile leaves a gap in a form that is shown again.
           const isSent = empty.fields.some((field) => form.get(field.name) !== undefined);
-          return isSent ? [{ ...empty, typed: valuesOf(empty.fields, (field) => field.read(form)) }] : [];
+          return isSent ? [sentRecord(empty, undefined, form)] : [];
         }
         const record = records.get(rowId);
         const isOurs = record && id !== undefined && textOfField(record.fields, table.column.key) === id;
-        const origin = form.get(`${prefixOf(table, index)}_origin`) ?? '';
-        const origins = digestsIn(origin);
-        // A field that the form did not have yet has no value.
-        const typed = valuesOf(fields, (field) =>
-          origins.has(field.column.key) && field.isIn(form) ? field.read(form) : undefined,
-        );
-        const row: InlineRow = {
-          ...{ table, index, fields, typed, origin, isGone: false },
-          stored: record,
-          version: form.get(`${prefixOf(table, index)}_version`) ?? '',
-          isDeleted: form.get(`${prefixOf(table, index)}_delete`) !== undefined,
-        };
+        const isDeleted = form.get(`${prefixOf(table, index)}_delete`) !== undefined;
+        const row = { ...sentRecord(emptyRow(table, index, false), record, form), isDeleted };
         if (isOurs) return [row];
-        const wasTyped = typed.size > 0 && origin !== originOf(typed);
-        if (row.isDeleted || !wasTyped) return [];
+        if (isDeleted || row.typed.size === 0 || !isEdited(row)) return [];
         // Where rows cannot be added, its values are shown to copy.
-        const again = table.may.has('add') ? newRow(table, index, typed) : { ...row, stored: undefined };
+        const again = table.may.has('add') ? newRow(table, index, row) : { ...row, stored: undefined };
         return [{ ...again, isGone: true }];
       });
     }),
   );
   return rows.flat();
-}
-
-/** The rows with the keys of the records that typed words mean. */
-export async function rowsWithKeys(
-  context: ResourceContext,
-  rows: readonly InlineRow[],
-): Promise<readonly InlineRow[]> {
-  const typed = await withKeysInRows(context, rows);
-  return rows.map((row, index) => ({ ...row, typed: typed[index] ?? row.typed }));
 }
 
 /** The rows with more empty ones in the table with this name. */
@@ -277,9 +238,9 @@ export const rowsOfCopy = (
 ): readonly InlineRow[] =>
   rows
     .filter(({ isDeleted }) => !isDeleted)
-    .flatMap(({ table: { resource }, index, typed }) => {
-      const table = tables.find((one) => one.resource.name === resource.name);
-      return table ? [newRow(table, index, typed)] : [];
+    .flatMap((row) => {
+      const table = tables.find(({ resource }) => resource === row.resource);
+      return table ? [newRow(table, row.index, row)] : [];
     });
 
 /** The labels of the fields in rows, for the error summary. */
@@ -293,19 +254,14 @@ export const labelsInRows = (rows: readonly InlineRow[]): Readonly<Record<string
 
 /** The first cell of a row: its number, and the errors of the whole row. */
 function rowHead(row: InlineRow, errors: FieldErrors): Html {
-  const { table, index, stored, version, origin } = row;
+  const { table, index, prefix, stored } = row;
   const name = rowName(row);
   const messages = messagesOf(errors, name);
   const isSent = stored && table.may.size > 0;
-  const hidden = isSent && [
-    ['_id', fieldOfKey(stored.id)],
-    ['_version', version],
-    ['_origin', origin],
-  ];
   const number = index + 1;
   const isLinked = stored && !isKeyless(table.resource.model);
   return html`${isLinked ? html`<a href="${links.record(table.resource.name, stored.id)}" aria-label="${labelOf(row)}">${number}</a>` : number}
-  ${hidden && hidden.map(([key = '', value]) => html`<input type="hidden" name="${nameInRow(row, key)}" value="${value}" />`)}
+  ${isSent && html`<input type="hidden" name="${prefix}_id" value="${fieldOfKey(stored.id)}" /> ${originFields(row)}`}
   ${
     messages &&
     html`<p class="error" id="field-${name}">
@@ -317,7 +273,7 @@ function rowHead(row: InlineRow, errors: FieldErrors): Html {
 function deleteBox(row: InlineRow): Content {
   if (!row.stored) return '';
   const box = {
-    name: nameInRow(row, '_delete'),
+    name: `${row.prefix}_delete`,
     'aria-label': t('deleteWhat', { what: labelOf(row) }),
     checked: row.isDeleted,
   };
@@ -346,36 +302,33 @@ function cellsOf(
     const value = typed.get(column);
     if (isGone && !table.may.has('add')) return value?.text;
     const field = value && fields.find((one) => one.column === column);
-    if (!field) return stored && shownCell(stored, column);
-    const before = stored && field.stored(stored);
-    const state = { before, errors: messagesOf(errors, field.name) };
-    return render?.(field, { ...state, isPreviewed: field.name === previewed });
+    return field ? render?.(field, errors, previewed) : stored && shownCell(stored, column);
   });
 }
 
 /**
  * The tables of a form with their rows.
  * @param id of the stored record of the form
+ * @param renderers render the fields of each row
  * @param previewed the name of the field whose text is shown as it will look
  */
-export async function renderTables(
+export function renderTables(
   context: ResourceContext,
   tables: readonly InlineTable[],
   rows: readonly InlineRow[],
+  renderers: readonly RenderField[],
   errors: FieldErrors,
   id: string | undefined,
   previewed: string | undefined,
-): Promise<readonly Html[]> {
-  const renderers = await fieldsInRows(context, rows);
+): readonly Html[] {
   const { name: parent } = context.resource;
   const action = id === undefined ? links.action(parent, 'add') : links.record(parent, id);
   return tables.map((table) => {
     const { resource, column, columns, may } = table;
     const { name, title } = resource;
     const own = rows.flatMap((row, at) => (row.table.resource === resource ? [{ row, at }] : []));
-    const [example] = fieldsOfRow(table, 0, true);
-    const isRequired = (one: Column): boolean =>
-      example !== undefined && new FormField(one, true).isRequired(undefined);
+    const mayType = emptyRow(table, 0, true).fields.length > 0;
+    const isRequired = (one: Column): boolean => mayType && new FormField(one, true).isRequired(undefined);
     const titles = columns.map((one) => (isRequired(one) ? `${one.title} *` : one.title));
     const mayDelete = may.has('delete');
     const lines = own.map(({ row, at }) => [

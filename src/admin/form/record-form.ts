@@ -11,7 +11,6 @@ import {
   textOfColumn,
   textOfField,
   type LabeledRecord,
-  type StoredRecord,
 } from '../../resources/records/labeled-record.ts';
 import {
   confirmationField,
@@ -26,18 +25,12 @@ import {
 import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, type Form } from '../web/form-data.ts';
-import {
-  fieldsOf,
-  originIn,
-  originOf,
-  valuesOf,
-  type FormField,
-  type TypedValues,
-} from '../fields/form-field.ts';
+import type { FormField } from '../fields/form-field.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
 import { phrase, t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
+import { originFields, type FormRecord } from './form-record.ts';
 import {
   labelsInRows,
   renderTables,
@@ -48,37 +41,23 @@ import {
 } from './inline-rows.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
-import { fieldRows, relatedOf } from '../fields/references.ts';
+import { fieldRenderers, relatedOf } from '../fields/references.ts';
 import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.ts';
 import { renderMarkdown } from '../web/markdown.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { placeInList, placeLinks } from './place-in-list.ts';
-import { errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
+import { errorSummary, passwordFields, resourceRow } from '../web/widgets.ts';
 
 /** What the form of a record shows, and why it is shown again. */
 export interface RecordForm extends Partial<Refusal> {
-  readonly typed: TypedValues;
-  /** The stored record; undefined for a new one. */
-  readonly stored: StoredRecord | undefined;
-  /** The submitted form, when it is shown again. The version and the list that it came from stay the same. */
+  readonly record: FormRecord;
+  /** The submitted form, when it is shown again. The list that it came from stays the same. */
   readonly sent?: Form | undefined;
   /** The field whose text is shown as it will look. */
   readonly previewed?: FormField | undefined;
   /** The rows of child tables as they were typed; those that are stored when absent. */
   readonly rows?: readonly InlineRow[];
-}
-
-/** The fields of a record's form: those that the caller may set in it. */
-async function settableFields(
-  { resource, browsing }: ResourceContext,
-  stored: LabeledRecord | undefined,
-): Promise<readonly FormField[]> {
-  const fields = fieldsOf(resource, stored === undefined);
-  if (!stored) return fields;
-  const columns = fields.map(({ column }) => column);
-  const changeable = new Set(await browsing.changeable(resource, stored.id, columns));
-  return fields.filter(({ column }) => changeable.has(column));
 }
 
 /** A row without a field. */
@@ -109,7 +88,7 @@ function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContex
   );
 }
 
-/** A column whose value is too long for the form, or was when the form was made. */
+/** A column whose value is too long for the form. */
 function tooLongRow(column: Column, record: LabeledRecord, { name }: AdminView): Html {
   const size = textOfField(record.fields, sizeKey(column));
   const download = html`<a href="${links.download(name, record.id)}">${t('downloadRecord')}</a>`;
@@ -180,15 +159,6 @@ function saveButtons({ may }: AdminView, next: Named | undefined, cancel: string
   </div>`;
 }
 
-/** Hidden fields with the version and a digest of each value, to detect concurrent changes when the form is sent. */
-function originFields({ typed, stored, sent }: RecordForm, fields: readonly FormField[]): Html | false {
-  if (!stored) return false;
-  const shown = valuesOf(fields, (field) => (typed.has(field.column) ? field.stored(stored) : undefined));
-  const origin = sent?.get('_origin') === undefined ? originOf(shown) : originIn(sent, fields);
-  return html`<input type="hidden" name="_version" value="${sent?.get('_version') ?? stored.version}" />
-    <input type="hidden" name="_origin" value="${origin}" />`;
-}
-
 function actionsOf(
   context: ResourceContext,
   stored: LabeledRecord,
@@ -219,41 +189,40 @@ const hasSecondFactor = async (context: ResourceContext, id: string): Promise<bo
 async function rowsOf(
   context: ResourceContext,
   tables: readonly InlineTable[],
-  { stored, rows }: RecordForm,
+  { record, rows }: RecordForm,
 ): Promise<readonly InlineRow[]> {
   const loaded = rows ? tables.filter(({ may }) => may.size === 0) : tables;
-  return [...(rows ?? []), ...(await storedRows(context, loaded, stored?.id))];
+  return [...(rows ?? []), ...(await storedRows(context, loaded, record.stored?.id))];
 }
 
 /** The form of a record, new or stored. */
 export async function recordForm(context: ResourceContext, page: RecordForm): Promise<Reply> {
   const { resource } = context;
-  const { stored, typed, errors = {}, notice, sent, previewed } = page;
+  const { record, errors = {}, notice, sent } = page;
+  const { stored, typed } = record;
   const { name, title, output, may } = resource;
   const [password] = resource.passwords;
   const isNew = stored === undefined;
-  const fields = may.has(isNew ? 'add' : 'change') ? await settableFields(context, stored) : [];
+  const fields = record.fields.filter(({ column }) => typed.has(column));
   const columns = fields.map(({ column }) => column);
-  const row = await fieldRows(context, typed);
-  const before = (field: FormField) => stored && field.stored(stored);
+  const tables = tablesOf(context, isNew);
+  const inlineRows = await rowsOf(context, tables, page);
+  const previewed = page.previewed?.name;
+  const [render, ...renderers] = await fieldRenderers(context, [record, ...inlineRows]);
   const rows = output.map((column) => {
-    const field = fields.find((one) => one.column === column);
-    if (field && typed.has(column))
-      return row(field, {
-        before: before(field),
-        errors: messagesOf(errors, field.name),
-        isPreviewed: field.name === previewed?.name,
-        hasFocus: stored !== undefined && !sent && column === resource.focus,
-      });
-    return stored && (field ? tooLongRow(column, stored, resource) : readOnlyRow(column, stored, context));
+    const field = record.fields.find((one) => one.column === column);
+    const hasFocus = stored !== undefined && !sent && column === resource.focus;
+    if (field && typed.has(column)) return render?.(field, errors, previewed, hasFocus);
+    const isTooLong = field && stored?.fields.has(sizeKey(column));
+    return (
+      stored && (isTooLong ? tooLongRow(column, stored, resource) : readOnlyRow(column, stored, context))
+    );
   });
   const related = stored
     ? resource.foreignKeys.filter((column) => relatedOf(column, context) && keyIn(stored, column) !== null)
     : [];
   if (stored) rows.push(...related.map((column) => readOnlyRow(column, stored, context)));
-  const tables = tablesOf(context, isNew);
-  const inlineRows = await rowsOf(context, tables, page);
-  const inlines = await renderTables(context, tables, inlineRows, errors, stored?.id, previewed?.name);
+  const inlines = renderTables(context, tables, inlineRows, renderers, errors, stored?.id, previewed);
   const mayAddRows = tables.some((table) => table.may.has('add'));
   const maySave = fields.length > 0 || tables.some((table) => table.may.size > 0);
   const ownLabels = Object.fromEntries(fields.map((field) => [field.name, field.label]));
@@ -274,10 +243,10 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
     <div class="${stored && tables.length === 0 ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved${restoring}>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
-        ${(may.has('add') || mayAddRows) && submitOnceField(unanswered)} ${originFields(page, fields)}
+        ${(may.has('add') || mayAddRows) && submitOnceField(unanswered)} ${stored && originFields(record)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${maySave && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">${t('save')}</button>`}
-        ${fields.some((field) => field.isRequired(before(field))) && html`<p class="hint">${phrase('fieldsMarked', { mark: html`<span class="required">*</span>` })}</p>`}
+        ${fields.some((field) => field.isRequired(stored && field.stored(stored))) && html`<p class="hint">${phrase('fieldsMarked', { mark: html`<span class="required">*</span>` })}</p>`}
         ${rows} ${inlines}
         ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
         ${confirmationField(context, errors, needs, false)}

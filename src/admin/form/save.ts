@@ -1,68 +1,96 @@
-// Saves the values of a form: the JSON body of the write, why it was refused, and the message after it.
+// Saves a form: what it writes to its records, why a write was refused, and the message after it.
 import { asProblem, isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
-import type { JsonField } from '../../resources/records/json-fields.ts';
-import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
+import type { Operations } from '../../resources/records/operations.ts';
 import { byFormField, rulesOf, typedPassword, type Refusal } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { nextInList } from './place-in-list.ts';
 import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { keyOfField, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
-import { isSame, type FormField, type TypedValues } from '../fields/form-field.ts';
+import { mergedRow } from './conflict.ts';
+import { bodyOf, isSaved, storedRecord, type FormRecord } from './form-record.ts';
+import { isTouched, rowName, touchedFields, type InlineRow } from './inline-rows.ts';
+import { nextInList } from './place-in-list.ts';
 
-/** The JSON body of a form, and the errors of values that cannot be in it. */
-export interface FormBody {
+/** What a save does with one record. A deletion has no fields. */
+interface Write {
+  readonly record: FormRecord;
+  readonly fields?: Map<string, JsonField>;
+  /** The foreign key of a new row to the record of the page. */
+  readonly parent?: Column;
+}
+
+/** What saving a form does with its records. */
+export interface Save {
+  readonly record: FormRecord;
+  /** What it sets in the record of the page. */
   readonly fields: Map<string, JsonField>;
+  /** The record of the page, if it is new or has changes, then its rows: deletions first, because they may make room for others. */
+  readonly writes: readonly Write[];
+  /** What is wrong before any statement runs. */
   readonly errors: FieldErrors;
+  /** The rows to show, if the form is shown again. */
+  readonly rows: readonly InlineRow[];
+  /** The status of a form with errors. */
+  readonly status: number;
+  /** The record whose write runs, or has failed. */
+  current: FormRecord;
 }
 
-/** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
-export async function bodyOf(
-  fields: readonly FormField[],
-  typed: TypedValues,
-  stored: LabeledRecord | undefined,
-): Promise<FormBody> {
-  const body: FormBody = { fields: new Map(), errors: {} };
-  for (const field of fields) {
-    const { column, name } = field;
-    const value = typed.get(column);
-    if (!value) continue;
-    const before = stored && field.stored(stored);
-    // An empty field may show a NULL that a view, or an old row, has in a column that is NOT NULL.
-    const isStillEmpty = !column.nullable && value.text === '' && before?.text === '';
-    if (isSame(value, before) || isStillEmpty) continue;
-    // An empty field of a new record is left out: the database sets the default, or the operation reports the missing field.
-    const isLeftOut = field.hidesDefault || !(column.nullable || column.hasDefault);
-    if (!stored && field.isEmpty(value) && isLeftOut) continue;
-    const json = await field.json(value);
-    if ('fault' in json) addError(body.errors, name, json.fault);
-    else body.fields.set(column.key, json);
+/** Whether a save writes rows, in one batch with their record. */
+export const writesRows = ({ writes, record }: Save): boolean =>
+  writes.some((write) => write.record !== record);
+
+/** What saving a form does. A row that has changed since the form was made, and was touched, is an error. */
+export async function saveOf(
+  context: ResourceContext,
+  record: FormRecord,
+  sent: readonly InlineRow[],
+): Promise<Save> {
+  const conflicts: FieldErrors = {};
+  const rows: InlineRow[] = [];
+  for (const row of sent) {
+    const { stored, isGone, table } = row;
+    if (isGone) addError(conflicts, rowName(row), t(table.may.has('add') ? 'rowIsGone' : 'rowIsGoneToCopy'));
+    const isOutdated = stored && row.version !== stored.version && isTouched(row);
+    if (!isOutdated) rows.push(row);
+    else if (!row.isDeleted && (await isSaved(context, { ...row, fields: touchedFields(row) })))
+      rows.push(storedRecord(row, stored));
+    else rows.push(mergedRow(row, stored, conflicts));
   }
-  return body;
-}
-
-/** Whether a record already has the values of these fields, as after a form that is sent twice. */
-export async function isSaved(
-  { browsing, caller }: ResourceContext,
-  resource: AdminView,
-  fields: readonly FormField[],
-  typed: TypedValues,
-  stored: LabeledRecord,
-): Promise<boolean> {
-  const body = await bodyOf(fields, typed, stored);
-  if (Object.keys(body.errors).length > 0) return false;
-  return body.fields.size === 0 || browsing.hasValues(resource, stored.id, body.fields, caller);
+  const { fields, errors } = await bodyOf(record);
+  const deletions: Write[] = [];
+  const changes: Write[] = [];
+  const additions: Write[] = [];
+  for (const row of rows) {
+    const { stored, table } = row;
+    if (row.isGone || !isTouched(row)) continue;
+    if (row.isDeleted) {
+      if (table.may.has('delete')) deletions.push({ record: row });
+      continue;
+    }
+    const body = await bodyOf(row);
+    Object.assign(errors, body.errors);
+    if (!stored) additions.push({ record: row, fields: body.fields, parent: table.column });
+    else if (body.fields.size > 0) changes.push({ record: row, fields: body.fields });
+  }
+  const own = !record.stored || fields.size > 0 ? [{ record, fields }] : [];
+  return {
+    ...{ record, fields, rows, current: record, writes: [...own, ...deletions, ...changes, ...additions] },
+    errors: { ...errors, ...conflicts },
+    status: Object.keys(conflicts).length > 0 ? 409 : 400,
+  };
 }
 
 /** Adds the password of a new record. An empty one is left out where the column is nullable. */
-export function addPassword({ fields, errors }: FormBody, context: ResourceContext, form: Form): void {
+export function addPassword({ fields, errors }: Save, context: ResourceContext, form: Form): void {
   const [column] = context.resource.passwords;
   if (!column) return;
   const { text, refusal } = typedPassword(form, column, rulesOf(context, fields));
@@ -70,8 +98,60 @@ export function addPassword({ fields, errors }: FormBody, context: ResourceConte
   if (text !== '') fields.set(column.key, { value: text, source: JSON.stringify(text) });
 }
 
+/** Writes the records of a form. @returns the key of the record of the page */
+export async function writeRecords(
+  save: Save,
+  operations: Operations,
+  caller: Caller,
+): Promise<{ readonly id: string }> {
+  let id = save.record.stored?.id ?? '';
+  for (const { record, fields, parent } of save.writes) {
+    const { resource, stored } = record;
+    save.current = record;
+    if (stored && fields) await operations.update(resource, stored.id, fields, caller, [stored.version]);
+    else if (stored) await operations.remove(resource, stored.id, caller, [stored.version]);
+    else {
+      const key = parent && (await jsonFieldInTurns(parent, id));
+      const isKnown = parent && key && !('fault' in key);
+      const added = new Map([...(fields ?? []), ...(isKnown ? [[parent.key, key] as const] : [])]);
+      const made = await operations.create(resource, added, caller);
+      if (!parent) ({ id } = made);
+    }
+  }
+  save.current = save.record;
+  return { id };
+}
+
+/** The errors of a record under the names of its fields; those of a row's columns without a field are about the row. */
+function namedErrors({ resource, prefix, fields }: FormRecord, errors: FieldErrors): FieldErrors {
+  if (prefix === '') return byFormField(errors, resource);
+  const named: FieldErrors = {};
+  for (const [key, messages] of Object.entries(errors)) {
+    const hasField = fields.some(({ name }) => name === prefix + key);
+    const title = resource.model.columns.find((column) => column.key === key)?.title;
+    for (const message of messages)
+      if (hasField) addError(named, prefix + key, message);
+      else addError(named, `${prefix}_row`, title === undefined ? message : `${title}: ${message}`);
+  }
+  return named;
+}
+
+/** All faults of a form that can be found without writing. */
+async function faultsOf({ operations, caller }: ResourceContext, save: Save): Promise<FieldErrors> {
+  const found: FieldErrors = {};
+  for (const { record, fields, parent } of save.writes) {
+    if (!fields) continue;
+    const id = record.stored?.id;
+    const errors = Object.entries(await operations.faults(record.resource, fields, { id, caller }));
+    // The record of the page may not exist yet.
+    const others = errors.filter(([key]) => key !== parent?.key);
+    Object.assign(found, namedErrors(record, Object.fromEntries(others)));
+  }
+  return { ...found, ...save.errors };
+}
+
 /**
- * Why a write was refused, as its form shows it: the errors by field, with one at each column of the database rule that refused it,
+ * Why a write was refused, as its form shows it: the errors by column, with one at each column of the database rule that refused it,
  * or a notice about the whole. The notice names the rule.
  * @param columns that the form sets
  * @throws the error itself, if it is not about the values
@@ -85,6 +165,40 @@ export function refusalOf(context: ResourceContext, error: unknown, columns: rea
   const marked = isDatabaseError(cause) ? ruleFaults(cause, { model: resource.model, columns }) : {};
   if (!errors || Object.keys(marked).length > 0) return { errors: marked, notice, status };
   return { errors: byFormField(errors, resource), ...(problem instanceof BrokenRule && { notice }), status };
+}
+
+/** Why the write of a record was refused. What the service or the database cannot do is not the fault of a row. */
+function refusalAt(context: ResourceContext, record: FormRecord, error: unknown): Refusal {
+  const { resource, prefix, fields } = record;
+  if (prefix !== '' && error instanceof Problem && error.status === 403)
+    return { errors: { [`${prefix}_row`]: [error.message] }, status: 403 };
+  const columns = fields.map(({ column }) => column);
+  const { errors, notice, status } = refusalOf({ ...context, resource }, error, columns);
+  const named = namedErrors(record, errors);
+  if (prefix === '' || notice === undefined || status >= 500) return { errors: named, notice, status };
+  addError(named, `${prefix}_row`, notice);
+  return { errors: named, status };
+}
+
+/**
+ * Runs the write of a save. If the form already has errors, or another record has one of the values, validates the rest, so that all
+ * errors are reported at once.
+ */
+export async function trySave<T>(
+  context: ResourceContext,
+  save: Save,
+  write: () => Promise<T>,
+): Promise<{ readonly done: T } | Refusal> {
+  try {
+    if (Object.keys(save.errors).length === 0) return { done: await write() };
+    return { errors: await faultsOf(context, save), status: save.status };
+  } catch (error) {
+    const refusal = refusalAt(context, save.current, error);
+    const isPartial = [400, 409].includes(refusal.status) && Object.keys(refusal.errors).length > 0;
+    return isPartial
+      ? { ...refusal, errors: { ...(await faultsOf(context, save)), ...refusal.errors } }
+      : refusal;
+  }
 }
 
 /** The message after a form was saved, by what the form did with its record. */

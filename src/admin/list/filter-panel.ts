@@ -5,7 +5,7 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import type { References } from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
-import { labelIn, referencesOf, relatedOf } from '../fields/references.ts';
+import { labelIn, referencesIn, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
@@ -199,8 +199,8 @@ async function loaded(
   const related = kind === 'record' ? relatedOf(column, context) : undefined;
   if (related) {
     const text = value.startsWith('=') ? value.slice(1) : '';
-    const reading = referencesOf(context, new Map([[column, { text, isNull: true }]]));
-    const references = (await loadOptional(context, `the choices of ${title}`, reading))?.get(column);
+    const reading = referencesIn(context, [{ typed: new Map([[column, { text, isNull: true }]]) }]);
+    const references = (await loadOptional(context, `the choices of ${title}`, reading))?.[0]?.get(column);
     const matches = words === '' ? undefined : (await browsing.lookUp(related, words, MAX_OFFERED)).records;
     return { ...shown, references, matches };
   }

@@ -1,35 +1,34 @@
-// The page for a form whose record has changed since the form was opened.
+// What happens to a form whose record, or a row of which, has changed since the form was made.
+import { addError, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { StoredRecord } from '../../resources/records/labeled-record.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
-import {
-  digestOf,
-  digestsIn,
-  fieldsOf,
-  isSame,
-  originIn,
-  originOf,
-  valuesOf,
-  type FormField,
-  type Typed,
-  type TypedValues,
-} from '../fields/form-field.ts';
+import { valuesOf, type FormField, type Typed } from '../fields/form-field.ts';
 import { attributes, hiddenInputs, html, type Html } from '../web/html.ts';
 import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import { t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
-import { labelIn, referencesOf, renderLongTexts } from '../fields/references.ts';
+import { labelIn, referencesIn, renderLongTexts } from '../fields/references.ts';
 import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
 import { table } from '../web/widgets.ts';
+import { differencesOf, originFields, storedRecord, type FormRecord } from './form-record.ts';
+import { rowName, type InlineRow } from './inline-rows.ts';
 
-/** A form whose record has changed since the form was loaded. */
-export interface Conflict {
-  readonly stored: StoredRecord;
-  readonly typed: TypedValues;
-  /** The form as it was sent, with digests of the values that it was loaded with. */
-  readonly form: Form;
+/** A row that has changed, with the values of both sides. @param errors gets what the user must look at */
+export function mergedRow(row: InlineRow, stored: StoredRecord, errors: FieldErrors): InlineRow {
+  const now = storedRecord(row, stored);
+  const differences = differencesOf(row, stored);
+  const isShown = differences.some(({ changedBy }) => changedBy !== 'mine');
+  if (row.fields.length > 0 && !isShown) return { ...now, typed: row.typed };
+  addError(errors, rowName(row), t('rowHasChanged'));
+  const kept = row.isDeleted ? [] : differences.filter(({ changedBy }) => changedBy !== 'theirs');
+  for (const { field, theirs, changedBy } of kept) {
+    const text = shortened(stored.labels[field.column.key] ?? theirs?.text ?? '', 40);
+    if (!changedBy) addError(errors, field.name, theirs ? t('isNow', { text }) : t('nowTooLong'));
+  }
+  const typed = new Map([...now.typed, ...kept.map(({ field, mine }) => [field.column, mine] as const)]);
+  return { ...now, typed, isDeleted: false };
 }
 
 /** Maximum characters shown of a value, and how many of them precede the first difference. */
@@ -52,63 +51,47 @@ const takeName = ({ name }: FormField): string => `${CHOICE}${name}`;
 /** Whether a form field holds a choice between the two values of a column. */
 export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 
-/**
- * The preselected value of a column: the user's earlier choice, or the side that changed it. Undefined where both sides changed
- * it.
- * @param origin the digest of the value that the form was loaded with
- */
-function choiceOf(
-  mine: Typed,
-  theirs: Typed,
-  chosen: string | undefined,
-  origin: string | undefined,
-): 'mine' | 'theirs' | undefined {
-  if (chosen === 'theirs') return chosen;
-  // The user preferred this value to an older stored one. If that has changed again, the user must choose again.
-  if (chosen === 'mine') return origin === digestOf(theirs) ? chosen : undefined;
-  if (origin === digestOf(mine)) return 'theirs';
-  return origin === digestOf(theirs) ? 'mine' : undefined;
-}
-
-/** The typed values, replaced by the stored ones where the user has chosen those. */
-export const resolveConflict = (resource: AdminView, { stored, typed, form }: Conflict): TypedValues =>
-  valuesOf(fieldsOf(resource, false), (field) => {
+/** The record with its stored values where the user has chosen those. */
+export const resolveConflict = (record: FormRecord, form: Form): FormRecord => ({
+  ...record,
+  typed: valuesOf(record.fields, (field) => {
     const isTheirs = form.get(takeName(field)) === 'theirs';
-    const mine = typed.get(field.column);
-    return mine && ((isTheirs && field.stored(stored)) || mine);
-  });
+    const mine = record.typed.get(field.column);
+    return mine && ((isTheirs && record.stored && field.stored(record.stored)) || mine);
+  }),
+});
 
 /** The page that shows both values of each field side by side. It sends the form again, based on the current record. */
 export async function showConflict(
   context: ResourceContext,
-  { stored, typed, form }: Conflict,
+  record: FormRecord,
+  stored: StoredRecord,
+  form: Form,
 ): Promise<Reply> {
   const { resource } = context;
-  const fields = fieldsOf(resource, false).filter(({ column }) => typed.has(column));
-  const others = valuesOf(fields, (field) => field.stored(stored));
-  const tooLong = new Map([...typed].filter(([column]) => !others.has(column)));
+  const { typed } = record;
+  const now = storedRecord(
+    { ...record, fields: record.fields.filter(({ column }) => typed.has(column)) },
+    stored,
+  );
+  const tooLong = new Map([...typed].filter(([column]) => !now.typed.has(column)));
   const longTexts = await renderLongTexts(tooLong);
-  const [mineNamed, theirsNamed] = await Promise.all([
-    referencesOf(context, typed),
-    referencesOf(context, others),
-  ]);
+  const [mineNamed, theirsNamed] = await referencesIn(context, [{ typed }, now]);
   const shown = (field: FormField, one: Typed, other: Typed, named: typeof mineNamed): Html | string => {
     const { text, isNull } = one;
     if (text === '') return isNull ? nothing() : emptyText();
-    return labelIn(named.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
+    return labelIn(named?.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
   };
-  const origins = digestsIn(originIn(form, fieldsOf(resource, false)));
-  const rows = fields.flatMap((field) => {
+  const rows = differencesOf(record, stored).flatMap(({ field, mine, theirs, changedBy }) => {
     const { column, label } = field;
-    const [mine, theirs] = [typed.get(column), others.get(column)];
-    if (!mine || isSame(mine, theirs)) return [];
     if (!theirs) {
-      if (origins.get(column.key) === digestOf(mine)) return [];
+      if (changedBy === 'theirs') return [];
       const state = attributes({ readonly: true, 'aria-label': label });
       const copy = html`<textarea${state}>${'\n'}${longTexts.get(column) ?? mine.text}</textarea>`;
       return [[label, copy, t('nowTooLong')]];
     }
-    const choice = choiceOf(mine, theirs, form.get(takeName(field)), origins.get(column.key));
+    // The user may have preferred another stored value to this one before.
+    const choice = form.get(takeName(field)) === 'theirs' ? 'theirs' : changedBy;
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html => {
       const state = { name: takeName(field), value: side, required: true, checked: choice === side };
       return html`<label class="choice"
@@ -128,9 +111,7 @@ export async function showConflict(
   const body = html` <p class="notice" role="alert">${t('chooseValues')}</p>
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict" data-unsaved>
       <input type="hidden" name="_csrf" value="${context.csrf}" />
-      <input type="hidden" name="_version" value="${stored.version}" />
-      <input type="hidden" name="_origin" value="${originOf(others)}" />
-      ${hidden}
+      ${originFields(now)} ${hidden}
       ${table([t('field'), t('yourValue'), t('currentValue')], rows, { className: 'records compare' })}
       <div class="buttons">
         <button class="primary">${t('save')}</button>
