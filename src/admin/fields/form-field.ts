@@ -49,7 +49,7 @@ export interface FieldState {
   readonly before?: Typed | undefined;
   readonly errors?: readonly string[] | undefined;
   readonly references?: References | undefined;
-  /** The escaped text, if it is long; see `fieldRows`. */
+  /** The escaped text, if it is long; see `renderLongTexts`. */
   readonly longText?: Html | undefined;
   /** The hosts whose images are shown. */
   readonly images?: readonly string[] | undefined;
@@ -158,13 +158,8 @@ function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max
   return isBeyond ? {} : { min, max };
 }
 
-interface MomentBounds {
-  readonly min?: string | undefined;
-  readonly max?: string | undefined;
-}
-
 /** The same for a date or time input, whose value has a T between date and time. */
-function momentBoundsOf(column: Column, value: string): MomentBounds {
+function momentBoundsOf(column: Column, value: string): Attributes {
   const [min, max] = [column.earliest, column.latest].map((bound) => {
     if (bound === undefined || isRelative(bound)) return undefined;
     return (isDateTime(column) ? localText(bound).slice(0, 19) : bound).replace(' ', 'T');

@@ -4,17 +4,13 @@ import type { FieldErrors } from '../../errors.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { MAX_ROWS } from '../../resources/records/admin-listing.ts';
-import { textOfColumn, textOfField, type StoredRecord } from '../../resources/records/labeled-record.ts';
+import { textOfField, type StoredRecord } from '../../resources/records/labeled-record.ts';
 import { editableColumns, FormField, isSame, type Typed } from '../fields/form-field.ts';
 import type { RenderField } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { brand } from '../web/presentation.ts';
-import { shownColumn, shownValue } from '../web/display-text.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { renderMarkdown } from '../web/markdown.ts';
-import { seenValue } from '../web/seen-value.ts';
 import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
 import { t } from '../web/language.ts';
 import {
@@ -22,6 +18,7 @@ import {
   isEdited,
   newRecord,
   originFields,
+  readOnlyValue,
   sentRecord,
   storedRecord,
   type FormRecord,
@@ -29,8 +26,6 @@ import {
 
 /** How many rows *Show more rows* adds. */
 const MORE_ROWS = 5;
-/** Maximum characters shown of a value without a field. */
-const MAX_SHOWN = 2000;
 /** Maximum rows of a table in one form, new ones included. */
 const MAX_SENT = 2 * MAX_ROWS;
 
@@ -52,6 +47,8 @@ export interface InlineTable {
 export interface InlineRow extends FormRecord {
   readonly table: InlineTable;
   readonly index: number;
+  /** Its name in errors: `Line 3`. */
+  readonly label: string;
   readonly isDeleted: boolean;
   /** Whether the row was stored when the form was loaded, and has been deleted since. */
   readonly isGone: boolean;
@@ -86,17 +83,15 @@ export function tablesOf(context: ResourceContext, isNew: boolean): readonly Inl
 const prefixOf = ({ resource }: InlineTable, index: number): string => `${resource.name}.${index}.`;
 /** The field of errors about a whole row. */
 export const rowName = ({ prefix }: FormRecord): string => `${prefix}_row`;
-const labelOf = ({ table, index }: InlineRow): string => `${table.rowTitle} ${index + 1}`;
-
 /** A row without values. */
 function emptyRow(table: InlineTable, index: number, isNew: boolean) {
   const { resource, columns, may, rowTitle } = table;
-  const prefix = prefixOf(table, index);
+  const [prefix, label] = [prefixOf(table, index), `${rowTitle} ${index + 1}`];
   const editable = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
   const fields = columns
     .filter((column) => editable.includes(column))
-    .map((column) => new FormField(column, isNew, prefix, `${rowTitle} ${index + 1}`));
-  return { table, index, resource, prefix, fields, isDeleted: false, isGone: false };
+    .map((column) => new FormField(column, isNew, prefix, label));
+  return { table, index, label, resource, prefix, fields, isDeleted: false, isGone: false };
 }
 
 const initialOf = ({ resource, callerId }: InlineTable, field: FormField): Typed =>
@@ -155,8 +150,7 @@ export async function storedRows(
   return rows.flat();
 }
 
-const COUNT = '_rows';
-const countName = ({ resource }: InlineTable): string => `${resource.name}.${COUNT}`;
+const countName = ({ resource }: InlineTable): string => `${resource.name}._rows`;
 
 /** The number of rows that a form has. */
 function sentCount({ get }: Form, table: InlineTable): number {
@@ -243,24 +237,15 @@ export const rowsOfCopy = (
       return table ? [newRow(table, row.index, row)] : [];
     });
 
-/** The labels of the fields in rows, for the error summary. */
-export const labelsInRows = (rows: readonly InlineRow[]): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    rows.flatMap((row) => [
-      [rowName(row), labelOf(row)],
-      ...row.fields.map(({ name, label }) => [name, label]),
-    ]),
-  ) as Record<string, string>;
-
 /** The first cell of a row: its number, and the errors of the whole row. */
 function rowHead(row: InlineRow, errors: FieldErrors): Html {
-  const { table, index, prefix, stored } = row;
+  const { table, index, label, prefix, stored } = row;
   const name = rowName(row);
   const messages = messagesOf(errors, name);
   const isSent = stored && table.may.size > 0;
   const number = index + 1;
   const isLinked = stored && !isKeyless(table.resource.model);
-  return html`${isLinked ? html`<a href="${links.record(table.resource.name, stored.id)}" aria-label="${labelOf(row)}">${number}</a>` : number}
+  return html`${isLinked ? html`<a href="${links.record(table.resource.name, stored.id)}" aria-label="${label}">${number}</a>` : number}
   ${isSent && html`<input type="hidden" name="${prefix}_id" value="${fieldOfKey(stored.id)}" /> ${originFields(row)}`}
   ${
     messages &&
@@ -274,21 +259,10 @@ function deleteBox(row: InlineRow): Content {
   if (!row.stored) return '';
   const box = {
     name: `${row.prefix}_delete`,
-    'aria-label': t('deleteWhat', { what: labelOf(row) }),
+    'aria-label': t('deleteWhat', { what: row.label }),
     checked: row.isDeleted,
   };
   return html`<input type="checkbox" value="1" ${attributes(box)} />`;
-}
-
-/** The value of a column without a field. A text keeps its lines, unless it is long. */
-function shownCell(stored: StoredRecord, column: Column): Html {
-  const text = textOfColumn(stored.fields, column);
-  if (text !== null && column.widget === 'markdown') return renderMarkdown(text);
-  const isWhole = !column.references && (text?.length ?? 0) <= MAX_SHOWN;
-  const shown = isWhole ? shownValue(column, text) : shownColumn(stored, column, MAX_SHOWN);
-  return html`<span class="value"
-    >${text === null ? shown : seenValue(column, text, shown, brand().images)}</span
-  >`;
 }
 
 function cellsOf(
@@ -302,7 +276,7 @@ function cellsOf(
     const value = typed.get(column);
     if (isGone && !table.may.has('add')) return value?.text;
     const field = value && fields.find((one) => one.column === column);
-    return field ? render?.(field, errors, previewed) : stored && shownCell(stored, column);
+    return field ? render?.(field, errors, previewed) : stored && readOnlyValue(stored, column);
   });
 }
 

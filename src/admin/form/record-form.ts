@@ -6,12 +6,7 @@ import { recordActions, type AdminView } from '../../resources/access/admin-view
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import type { Named } from '../../resources/records/look-up.ts';
-import {
-  keyIn,
-  textOfColumn,
-  textOfField,
-  type LabeledRecord,
-} from '../../resources/records/labeled-record.ts';
+import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import {
   confirmationField,
   hasPrivilegeColumn,
@@ -22,7 +17,6 @@ import {
   showsUsers,
   type Refusal,
 } from '../session/password-confirmation.ts';
-import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, type Form } from '../web/form-data.ts';
 import type { FormField } from '../fields/form-field.ts';
@@ -30,10 +24,10 @@ import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
 import { phrase, t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
-import { originFields, type FormRecord } from './form-record.ts';
+import { originFields, readOnlyValue, type FormRecord } from './form-record.ts';
 import {
-  labelsInRows,
   renderTables,
+  rowName,
   storedRows,
   tablesOf,
   type InlineRow,
@@ -43,8 +37,6 @@ import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { fieldRenderers, relatedOf } from '../fields/references.ts';
 import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.ts';
-import { renderMarkdown } from '../web/markdown.ts';
-import { seenValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { placeInList, placeLinks } from './place-in-list.ts';
 import { errorSummary, passwordFields, resourceRow } from '../web/widgets.ts';
@@ -67,24 +59,13 @@ const factRow = ({ title }: Column, content: Content): Html =>
     <div class="control">${content}</div>
   </div>`;
 
-/** Characters of a read-only value. */
-const MAX_SHOWN = 2000;
-
 /** A read-only column. */
 function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContext): Html {
-  const related = relatedOf(column, context);
-  const key = keyIn(record, column);
-  const text = column.widget ? textOfColumn(record.fields, column) : null;
-  const isCode = text !== null && column.widget === 'code';
-  const plain = isCode ? text.slice(0, MAX_SHOWN).toWellFormed() : shownColumn(record, column, MAX_SHOWN);
-  const shown = text === null ? plain : seenValue(column, text, plain, brand().images);
-  if (text !== null && column.widget === 'markdown') return factRow(column, renderMarkdown(text));
+  const [related, key] = [relatedOf(column, context), keyIn(record, column)];
   const isLinked = related && key !== null && hasAddress(key);
   return factRow(
     column,
-    isLinked
-      ? html`<a href="${links.record(related.name, key)}">${shown}</a>`
-      : html`<span class="value">${shown}</span>`,
+    readOnlyValue(record, column, isLinked ? links.record(related.name, key) : undefined),
   );
 }
 
@@ -225,23 +206,26 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   const inlines = renderTables(context, tables, inlineRows, renderers, errors, stored?.id, previewed);
   const mayAddRows = tables.some((table) => table.may.has('add'));
   const maySave = fields.length > 0 || tables.some((table) => table.may.size > 0);
-  const ownLabels = Object.fromEntries(fields.map((field) => [field.name, field.label]));
-  const labels = { ...ownLabels, ...labelsInRows(inlineRows) };
+  const labels = new Map(fields.map((field) => [field.name, field.label]));
+  for (const row of inlineRows) {
+    labels.set(rowName(row), row.label);
+    for (const field of row.fields) labels.set(field.name, field.label);
+  }
   const back = listQuery(context, sent);
   const place = stored && (await placeInList(context, back, stored.id));
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   // After a 503 the record may have been added. Sent again, the form then leads to it.
   const unanswered = page.status === 503 ? sent : undefined;
   // When the user goes back, the browser would restore earlier values, also of untouched fields, into the record as it is now.
-  const restoring = attributes({ autocomplete: stored && 'off' });
+  const state = attributes({ autocomplete: stored && 'off', 'data-changed': sent !== undefined });
   const needs = {
     password: hasPrivilegeColumn(context, columns, isNew) && t(isNew ? 'requiredForNewAdmin' : 'requiredForAdminChange'),
     code: fields.length > 0 && showsUsers(context),
   }; // prettier-ignore
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
-    ${errorSummary(errors, labels)}
+    ${errorSummary(errors, Object.fromEntries(labels))}
     <div class="${stored && tables.length === 0 ? 'columns' : 'single'}">
-      <form method="post" action="${action}" class="record" data-unsaved${restoring}>
+      <form method="post" action="${action}" class="record" data-unsaved${state}>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${(may.has('add') || mayAddRows) && submitOnceField(unanswered)} ${stored && originFields(record)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}

@@ -201,21 +201,13 @@ export async function trySave<T>(
   }
 }
 
-/** The message after a form was saved, by what the form did with its record. */
+/** The message after a form was saved, by what the form did with its record, and that for a record which was deleted since. */
 const OUTCOME_TEXTS = {
-  added: 'recordWasAdded',
-  repeated: 'recordWasAddedOnce',
-  changed: 'recordWasChanged',
-  unchanged: 'noChangesToSave',
+  added: ['recordWasAdded', 'addedThenDeleted'],
+  repeated: ['recordWasAddedOnce', 'addedThenDeleted'],
+  changed: ['recordWasChanged', 'changedThenDeleted'],
+  unchanged: ['noChangesToSave', 'recordHasBeenDeleted'],
 } as const;
-
-export type SaveOutcome = keyof typeof OUTCOME_TEXTS;
-
-/** The message when the record has been deleted since. */
-function deletedText(outcome: SaveOutcome): string {
-  if (outcome === 'unchanged') return t('recordHasBeenDeleted');
-  return t(outcome === 'changed' ? 'changedThenDeleted' : 'addedThenDeleted');
-}
 
 /** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
 async function labelOf(
@@ -237,7 +229,7 @@ export async function afterSave(
   context: ResourceContext,
   id: string,
   form: Form,
-  outcome: SaveOutcome,
+  outcome: keyof typeof OUTCOME_TEXTS,
 ): Promise<Reply> {
   const { name, title } = context.resource;
   const button = form.get('_save');
@@ -247,7 +239,8 @@ export async function afterSave(
     labelOf(context, id),
     list !== undefined && nextId !== undefined && nextInList(context, list, keyOfField(nextId)),
   ]);
-  if (label === undefined) return redirectFailed(context, links.back(name, list), deletedText(outcome));
+  const [saved, savedThenDeleted] = OUTCOME_TEXTS[outcome];
+  if (label === undefined) return redirectFailed(context, links.back(name, list), t(savedThenDeleted));
   const staysOnRecord = button === 'stay' || button === 'new';
   const shown = staysOnRecord ? id : next && next.id;
   const to = shown
@@ -257,7 +250,7 @@ export async function afterSave(
       : links.back(name, list);
   const record = label === null ? t('someRecord') : t('quoted', { text: shortened(label, 80) });
   const isLast = button === 'next' && !next;
-  const done = t(OUTCOME_TEXTS[outcome], { title, record });
+  const done = t(saved, { title, record });
   const text = isLast ? t('noNextRecord', { done }) : done;
   return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
 }
