@@ -74,6 +74,14 @@ describe('the script', () => {
     await expectVisible(page.getByRole('status').filter({ hasText: 'was added' }));
   });
 
+  test('asks before what was typed is lost after more rows were shown', async () => {
+    await page.goto('/admin/parcel/-/add/');
+    await page.locator('[name=name]').fill('Gift');
+    await follow(button(page, 'Show 5 more rows'));
+    assert.equal(await page.locator('[name=name]').inputValue(), 'Gift');
+    await assertAsks();
+  });
+
   test('asks again after a save that the user has stopped', async () => {
     const { sql } = site.service;
     await page.goto('/admin/note/1/');

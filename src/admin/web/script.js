@@ -237,9 +237,10 @@
   const unsaved = all('form[data-unsaved]');
   const forms = all('form.record, form[data-unsaved]').map((form) => ({
     form,
-    // A form that came back with errors is unsaved from the start.
+    // A form that came back, with errors for instance, is unsaved from the start.
     before:
-      unsaved.includes(form) && document.querySelector('.error-summary, .notice, .preview')
+      unsaved.includes(form) &&
+      document.querySelector('.error-summary, .notice, .preview, form[data-changed]')
         ? ''
         : valuesOf(form),
   }));
