@@ -243,6 +243,10 @@ describe('connections', () => {
             });
           } else {
             sendRequest();
+            await eventually(
+              async () => /^vitrine_http_requests_in_flight 1$/m.test(await service.metrics()),
+              'the request',
+            );
             await shortDelay;
             await disconnect();
           }

@@ -19,7 +19,7 @@ export function childrenOf(pid: number): number[] {
 }
 
 /** The state of a process as a letter, such as T for one that is stopped; Z if it is gone. */
-const stateOf = (pid: number): string | undefined => {
+export const stateOf = (pid: number): string | undefined => {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.[0];
   } catch {
