@@ -12,8 +12,14 @@ import type { TransactionGuard } from '../../resources/records/bulk-operations.t
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import { textOfField } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import { changeOf, formerName, labelsOfChanged, type HistoryChange } from '../history/history-entry.ts';
-import { REVERSE, mayUndo } from '../history/history-view.ts';
+import {
+  changeOf,
+  formerName,
+  labelsOfChanged,
+  mayUndo,
+  REVERSE,
+  type HistoryChange,
+} from '../history/history-entry.ts';
 import type { Action, ActionPage } from '../session/action.ts';
 import { assertSession } from '../session/assert-session.ts';
 import { hasPrivilegeColumn, isOwnUser, type Refusal } from '../session/password-confirmation.ts';
@@ -274,13 +280,10 @@ async function undoPage(context: RecordContext, plan: Plan, refused: Refused): P
   const listed = [done, skipped].map((some) => some.slice(0, MAX_LISTED)).flat();
   const labels = await labelsOfChanged(context, listed);
   const row = (step: Step): (Html | string)[] => {
-    const { resource, record, action, reason, model } = step;
+    const { resource, record, action, reason, title } = step;
     const name = shortened(labels(resource, record) ?? formerName(step));
     const done = DONE[action];
-    return [
-      `${resource?.title ?? model} ${name}`.trim(),
-      reason ?? sentence(done === undefined ? action : t(done)),
-    ];
+    return [`${title} ${name}`.trim(), reason ?? sentence(done === undefined ? action : t(done))];
   };
   const part = (title: string, head: string, some: readonly Step[]): Html | false =>
     some.length > 0 &&

@@ -1,6 +1,7 @@
 // Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { AdminAction } from '../../resources/definition/resource.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { joinLabel } from '../../query/labels/label-sql.ts';
 import { isVisible, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
@@ -19,6 +20,8 @@ export interface HistoryChange {
   readonly source: string;
   readonly action: string;
   readonly model: string;
+  /** That of the resource, or the name of a model that the admin area does not show. */
+  readonly title: string;
   /** The record's key; empty where the history hides it. */
   readonly record: string;
   /** Undefined if the admin area does not show the model. */
@@ -44,6 +47,8 @@ export function changeOf(
   const name = textOfField(fields, 'user_name');
   const values = (key: string): JsonFields => parseJsonFields(textOfField(fields, key) ?? '{}');
   const cause = textOfField(fields, 'cause');
+  const model = text('model');
+  const resource = resources.get(model);
   const [causeModel = '', ...causeKey] = cause?.split('/') ?? [];
   return {
     id,
@@ -51,9 +56,10 @@ export function changeOf(
     user: name === null ? undefined : { key: text('user_key'), name },
     source: text(SOURCE_COLUMN),
     action: text('action'),
-    model: text('model'),
+    model,
+    title: resource?.title ?? model,
     record: text('record'),
-    resource: resources.get(text('model')),
+    resource,
     before: values('before'),
     after: values('after'),
     batch: textOfField(fields, 'batch'),
@@ -63,6 +69,17 @@ export function changeOf(
     request: textOfField(fields, 'request'),
   };
 }
+
+/** The right that reversing an action needs. */
+export const REVERSE: Readonly<Record<string, AdminAction>> = {
+  create: 'delete',
+  update: 'change',
+  delete: 'add',
+};
+
+/** Whether the entry offers an undo: of a deletion, or of an operation on several records. */
+export const mayUndo = ({ resource, action, batch }: HistoryChange): boolean =>
+  (batch !== null || action === 'delete') && resource?.may.has(REVERSE[action] ?? 'change') === true;
 
 /** The parameter of the address of a new record that names the columns without a value, which get no default either. */
 export const NO_VALUES = '_null';

@@ -89,7 +89,7 @@ async function changeTable(context: AdminContext, changes: readonly HistoryChang
   const nameOf = formerNames(changes);
   const rows = changes.map(async (change): Promise<Content[]> => {
     const record = changedRecord(change, labels, nameOf, 60);
-    const facts = { action: actionLabel(change.action), title: change.resource?.title ?? change.model };
+    const facts = { action: actionLabel(change.action), title: change.title };
     const what = record === '' ? phrase('changeIn', facts) : phrase('changeOfRecord', { ...facts, record });
     const others = await othersOf(context, change);
     return [

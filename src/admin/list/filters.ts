@@ -8,7 +8,7 @@ import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import { textsOf } from '../fields/form-field.ts';
-import { historyChoices } from '../history/history-view.ts';
+import { historyChoices } from '../history/history-page.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { t, type PlainCode } from '../web/language.ts';

@@ -18,7 +18,7 @@ import { viewTabs } from './list-views.ts';
 import { phrase, t } from '../web/language.ts';
 import { timeZone } from '../web/presentation.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { historyCells } from '../history/history-view.ts';
+import { historyCells } from '../history/history-page.ts';
 import { countedRecords, shownColumn } from '../web/display-text.ts';
 import { checkbox, options } from '../web/widgets.ts';
 
