@@ -576,6 +576,8 @@ describe('bulk actions', () => {
       await service.sql`update item set note = 'item 1'`;
       const optional = await submit(await replace('item 1', '', { _in: 'note' }), 'record');
       assert.equal(optional.status, 303);
+      // As in a form, where an empty field means no value.
+      assert.equal((await service.sql`select from item where note is null`).count, 12);
     });
 
     test('nothing if two records would have the same value', async () => {

@@ -147,7 +147,7 @@ export function changePreviewStatement(plan: ListPlan, changes: readonly Change[
       return { differs, ...never, name, before: sql`left(${shown}, ${PREVIEWED_CHARACTERS})` };
     }
     const next = replacedText(ROOT, column, value(find), value(given));
-    const differs = sql`coalesce(${present} <> ${next}, false)`;
+    const differs = sql`${present} is distinct from ${next}`;
     const { maxLength } = column;
     const start = sql`greatest(1, strpos(${present}, ${value(find)}) - ${BEFORE_MATCH})`;
     return {

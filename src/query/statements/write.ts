@@ -102,10 +102,13 @@ const findAlias = (index: number): Fragment => raw(`"vitrine find ${index}"`);
 
 /**
  * The text of a column with each occurrence of another text replaced. Only the same characters count, whatever the collation of the
- * column takes as equal.
+ * column takes as equal. As in a form, clearing a text means NULL in a nullable column.
  */
-export const replacedText = (alias: string, column: Column, find: Fragment, by: Fragment): Fragment =>
-  sql`replace(${exactText(reference(alias, column))}, ${find}, ${by})`;
+export function replacedText(alias: string, column: Column, find: Fragment, by: Fragment): Fragment {
+  const present = exactText(reference(alias, column));
+  const replaced = sql`replace(${present}, ${find}, ${by})`;
+  return column.nullable ? sql`nullif(${replaced}, case when ${present} <> '' then '' end)` : replaced;
+}
 
 /** The key of a request, with its values as parameters. */
 interface BoundKey extends Pick<RequestKey, 'table'> {
