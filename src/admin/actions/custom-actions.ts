@@ -1,11 +1,9 @@
 // Actions of the registry: what their form and their confirmation ask for, and how they run in one transaction.
 import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
 import { ClientGone } from '../../db/lanes/requester.ts';
-import type { Column } from '../../db/schema/model.ts';
 import { addError, errorOf, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { messageOf } from '../../messages.ts';
-import type { Selection } from '../../query/selection.ts';
 import { ADMIN_AREA, inBatch, type Caller } from '../../resources/access/access.ts';
 import { recordActions, type AdminView, type OfferedAction } from '../../resources/access/admin-view.ts';
 import {
@@ -18,42 +16,20 @@ import { parseField } from '../../resources/records/checked-body.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
-import { boundedForm, FormField, valuesOf, type TypedValues } from '../fields/form-field.ts';
-import {
-  fieldRenderers,
-  isRecordKey,
-  labelIn,
-  referencesIn,
-  relatedOf,
-  showLookup,
-  withKeys,
-} from '../fields/references.ts';
+import { boundedForm, FormField, type TypedValues } from '../fields/form-field.ts';
+import { isRecordKey, relatedOf } from '../fields/references.ts';
 import { bodyOf } from '../form/form-record.ts';
-import { runAction, showAction, type Action, type ActionPage } from '../session/action.ts';
 import { assertSession } from '../session/assert-session.ts';
-import {
-  hasPrivilegeColumn,
-  showsUsers,
-  type Needs,
-  type Refusal,
-} from '../session/password-confirmation.ts';
+import { hasPrivilegeColumn, showsUsers, type Refusal } from '../session/password-confirmation.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
-import { links, selectionFacts, type Link } from '../web/admin-links.ts';
-import { listQuery, redirectDone, redirectFailed } from '../web/admin-request.ts';
-import { nothing, shortened, shownValue } from '../web/display-text.ts';
+import { selectionFacts } from '../web/admin-links.ts';
+import { listQuery } from '../web/admin-request.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { phrase, t } from '../web/language.ts';
-import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
-import { listCrumb, recordCrumb, type Crumb } from '../web/layout.ts';
+import { html, type Html } from '../web/html.ts';
 import { queryRows, withTimeout } from '../web/panel-data.ts';
-import { onceOnly, SubmittedBefore, submitOnceField } from '../web/submit-once.ts';
-import {
-  hiddenChoice,
-  listUrl,
-  selectedRecords,
-  selectionChange,
-  type BulkContext,
-} from './chosen-records.ts';
+import { answerSteps, valuesWithLabels, type ActionSteps } from './action-steps.ts';
+import { recordTarget, selectionTarget, type BulkContext, type Target } from './target.ts';
 import { reasonOf } from './undo.ts';
 
 /** Maximum characters of a message. */
@@ -61,47 +37,22 @@ const MAX_TEXT = 500;
 /** Milliseconds that an action may take, as long as one of its statements. */
 const TIMEOUT = 5 * 60_000;
 
-/** What an action is run on: a record, or the selected records of a list. */
-interface Target {
-  readonly selection: Selection;
-  /** The label of a record; undefined for a selection, which has a number of records. */
-  readonly label?: string;
-  readonly crumbs: readonly Crumb[];
-  readonly address: string;
-  readonly back: Link;
-  /** The records as hidden fields, and as people see them. */
-  readonly hidden: Content;
-  readonly shown: (count: number) => Promise<Content>;
-  /** How the records have changed since the form was made; undefined if they have not. */
-  readonly changeSince: (form: Form) => Promise<string | undefined>;
-  /** Where the action leads. */
-  readonly after: () => Promise<string>;
-}
-
 /** The fields of an action. */
 export const fieldsOfAction = ({ fields }: OfferedAction): readonly FormField[] =>
   fields.map((column) => new FormField(column, true));
 
-const ACTION_OF = { create: 'add', update: 'change', remove: 'delete' } as const satisfies Record<
-  string,
-  AdminAction
->;
+/** Runs one piece of work after the other. */
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** What an action changes, with the rights of the person who runs it. */
-interface Writing {
-  readonly operations: ActionOperations;
-  /** The records that were written. */
-  readonly written: ReadonlySet<string>;
-}
-
-function writingAs(
+/** What an action may change: with the rights of the person who runs it, one operation after the other. */
+function operationsAs(
   context: ResourceContext,
   caller: Caller,
   operations: Operations,
   { run }: Transaction,
-  inTurn: <T>(work: () => Promise<T>) => Promise<T>,
-): Writing {
-  const written = new Set<string>();
+  inTurn: InTurn,
+  written: Set<string>,
+): ActionOperations {
   const bodyOfValues = (values: ActionRecord): JsonFields => parseJsonFields(JSON.stringify(values));
   const recordOf = ({ json }: { readonly json: Buffer }): ActionRecord =>
     JSON.parse(String(json)) as ActionRecord;
@@ -115,54 +66,34 @@ function writingAs(
     return view;
   }
   return {
-    written,
-    operations: {
-      read: (model, id) =>
-        inTurn(async () => {
-          const found = await findRecord({ run }, viewOf(model), String(id));
-          return found && recordOf(found);
-        }),
-      create: (model, values) =>
-        inTurn(async () => {
-          const view = viewOf(model, ACTION_OF.create);
-          const made = await operations.create(view, bodyOfValues(values), caller, true);
-          written.add(`${model} ${made.id}`);
-          return recordOf(made);
-        }),
-      update: (model, id, values) =>
-        inTurn(async () => {
-          const view = viewOf(model, ACTION_OF.update);
-          const changed = await operations.update(
-            view,
-            String(id),
-            bodyOfValues(values),
-            caller,
-            undefined,
-            true,
-          );
-          written.add(`${model} ${id}`);
-          return recordOf(changed);
-        }),
-      remove: (model, id) =>
-        inTurn(async () => {
-          await operations.remove(viewOf(model, ACTION_OF.remove), String(id), caller, undefined);
-          written.add(`${model} ${id}`);
-        }),
-    },
+    read: (model, id) =>
+      inTurn(async () => {
+        const found = await findRecord({ run }, viewOf(model), String(id));
+        return found && recordOf(found);
+      }),
+    create: (model, values) =>
+      inTurn(async () => {
+        const made = await operations.create(viewOf(model, 'add'), bodyOfValues(values), caller, true);
+        written.add(`${model} ${made.id}`);
+        return recordOf(made);
+      }),
+    update: (model, id, values) =>
+      inTurn(async () => {
+        const [view, body] = [viewOf(model, 'change'), bodyOfValues(values)];
+        const changed = await operations.update(view, String(id), body, caller, undefined, true);
+        written.add(`${model} ${id}`);
+        return recordOf(changed);
+      }),
+    remove: (model, id) =>
+      inTurn(async () => {
+        await operations.remove(viewOf(model, 'delete'), String(id), caller, undefined);
+        written.add(`${model} ${id}`);
+      }),
   };
 }
 
-/** Thrown to end the transaction of an action, for what the page says then. */
-class Refused extends Error {
-  readonly refusal: Refusal;
-  constructor(refusal: Refusal) {
-    super('the action was refused');
-    this.refusal = refusal;
-  }
-}
-
 /** Why an action did not run, as its page shows it; undefined for a fault of the action. */
-function refusalFor(error: unknown, fields: readonly FormField[]): Refusal | undefined {
+function refusalOf(error: unknown, fields: readonly FormField[]): Refusal | undefined {
   if (isActionMessage(error)) {
     const { message, field } = error;
     const named = fields.find(({ column, name }) => field === column.name || field === name);
@@ -201,7 +132,7 @@ async function runIn(
     last = turn.catch((error: unknown) => (failure ??= { error }));
     return turn;
   }
-  const { operations, written } = writingAs(context, caller, operationsIn, transaction, inTurn);
+  const written = new Set<string>();
   const ended = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error));
   });
@@ -213,7 +144,7 @@ async function runIn(
     run({
       records,
       values,
-      operations,
+      operations: operationsAs(context, caller, operationsIn, transaction, inTurn, written),
       transaction: (statement, parameters = []) =>
         inTurn(() => queryRows(transaction, statement, parameters)),
       caller: { id, name, admin, roles },
@@ -270,27 +201,30 @@ async function shownValues(
   fields: readonly FormField[],
   typed: TypedValues,
 ): Promise<Html | false> {
-  const [references] = await referencesIn(context, [{ typed }]);
-  const shown = (column: Column, text: string): Content => {
-    const label = labelIn(references?.get(column), text);
-    return label === undefined ? shownValue(column, text, 300) : shortened(label);
-  };
+  const values = fields.map(({ column, label }) => {
+    const { text = '', isNull = true } = typed.get(column) ?? {};
+    return { column, label, text: text === '' && isNull ? null : text };
+  });
+  const shown = await valuesWithLabels(
+    context,
+    values.map(({ column, text }) => [column, text]),
+  );
   return (
     fields.length > 0 &&
     html`<dl class="facts">
-      ${fields.map(({ column, label }) => {
-        const text = typed.get(column)?.text ?? '';
-        return html`<div>
-          <dt>${label}</dt>
-          <dd>${text === '' ? nothing() : shown(column, text)}</dd>
-        </div>`;
-      })}
+      ${values.map(
+        ({ column, label, text }) =>
+          html`<div>
+            <dt>${label}</dt>
+            <dd>${shown(column, text, 300)}</dd>
+          </div>`,
+      )}
     </dl>`
   );
 }
 
 /** Shows the page for what the form lacks, or runs the action. */
-async function answerAction(
+function answerAction(
   context: ResourceContext,
   action: OfferedAction,
   target: Target,
@@ -298,148 +232,88 @@ async function answerAction(
 ): Promise<Reply> {
   const { bulk, resource, report, inTransaction, settings } = context;
   const { name, title, confirm } = action;
-  const { selection } = target;
+  const { selection, label } = target;
   const fields = fieldsOfAction(action);
-  const isSent = form.get('_value') !== undefined;
-  const asksFirst = fields.length > 0;
-  const asksAgain = confirm !== undefined || !asksFirst;
+  const asksAgain = confirm !== undefined || fields.length === 0;
   const caller = inBatch(context.caller);
-  let typed = valuesOf(fields, (field) => (isSent ? field.read(form) : field.initial(undefined)));
-
-  const pageWith = async (content: Content, isLast: boolean): Promise<ActionPage | Reply> => {
-    const count = await bulk.count(resource, selection);
-    if (count === 0) return redirectFailed(context, target.back.href, t('noRecordsToChange'));
-    const shown = await target.shown(count);
-    const what = t('records', { count });
-    return {
-      crumbs: [...target.crumbs, title],
-      title: t(isLast && asksAgain ? 'runActionOn' : 'actionOn', { title, what: target.label ?? what }),
-      address: target.address,
-      back: target.back,
-      isUnsaved: asksFirst,
-      labels: Object.fromEntries(fields.map((field) => [field.name, field.label])),
-      button: isLast ? title : t('continue'),
-      fields: html`${target.hidden}
-        ${isLast && html`${submitOnceField()}<input type="hidden" name="_expected" value="${count}" /><input type="hidden" name="_confirm" value="1" />`}
-        <input type="hidden" name="_value" value="1" />
-        ${content} ${isLast && asksAgain && html`<p class="lead">${confirm ?? t('runsOn', { what })}</p>`}`,
-      around: (inner) => html`${inner} ${shown}`,
-    };
-  };
-  const needs = (): Needs => ({
-    password: hasPrivilegeColumn(context, resource.model.columns, false) && t('requiredToChangeUsers'),
-    code: showsUsers(context),
-  });
   let values: ActionRecord = {};
+  let refused: Refusal | undefined;
 
-  async function run(): Promise<Reply> {
-    const expected = Number(form.get('_expected'));
-    const once = await onceOnly(context, form);
-    const done = async (text: string): Promise<Reply> => redirectDone(context, await target.after(), text);
-    let text = '';
-    try {
-      await inTransaction(async (operations, transaction) => {
-        await once.begin(transaction);
-        const source = await bulk.readAll(transaction, resource, selection, {
-          expected,
-          maxBytes: settings.maxPage,
-        });
+  const steps: ActionSteps = {
+    name: label === undefined ? nameInMenu(action) : name,
+    crumb: title,
+    fields,
+    initial: (field) => field.initial(undefined),
+    title: (count, isLast) =>
+      t(isLast && asksAgain ? 'runActionOn' : 'actionOn', { title, what: label ?? t('records', { count }) }),
+    button: () => title,
+
+    form(fieldOf) {
+      const mark = html`<span class="required">*</span>`;
+      const isMarked = fields.some((field) => field.isRequired(undefined));
+      return html`${isMarked && html`<p class="hint">${phrase('fieldsMarked', { mark })}</p>`}
+      ${fields.map(fieldOf)}`;
+    },
+
+    asksAgain,
+
+    confirmation: async (typed, what) => ({
+      question: html`${await shownValues(context, fields, typed)}
+        <p class="lead">${confirm ?? t('runsOn', { what })}</p>`,
+    }),
+
+    carried: (typed) =>
+      fields.flatMap((field) => {
+        const value = typed.get(field.column);
+        return value ? field.carried(value) : [];
+      }),
+
+    async check(typed) {
+      const sent = await valuesFor(context, fields, typed);
+      values = sent.values;
+      return Object.keys(sent.errors).length > 0 ? { errors: sent.errors, status: 400 } : undefined;
+    },
+
+    needs: () => ({
+      password: hasPrivilegeColumn(context, resource.model.columns, false) && t('requiredToChangeUsers'),
+      code: showsUsers(context),
+    }),
+
+    run: ({ begin, end }, expected) =>
+      inTransaction(async (operations, transaction) => {
+        await begin(transaction);
+        const limits = { expected, maxBytes: settings.maxPage };
+        const source = await bulk.readAll(transaction, resource, selection, limits);
         const records = JSON.parse(source) as ActionRecord[];
         // An operation explains the error of a deferred constraint, which the commit would throw after it.
         await transaction.send(CHECK_AT_ONCE);
+        let text: string;
         try {
           text = await runIn(context, action, values, records, operations, transaction, caller);
         } catch (error) {
-          const refusal = refusalFor(error, fields);
-          throw refusal ? new Refused(refusal) : error;
+          refused = refusalOf(error, fields);
+          throw error;
         }
         await assertSession(context);
         const facts = { resource: resource.name, action: name, records: records.length };
         await report('action', { ...facts, ...selectionFacts(selection) }, transaction);
-        await once.end(transaction, text);
-      });
-      return await done(text);
-    } catch (error) {
-      if (error instanceof SubmittedBefore) return done(error.result);
-      if (error instanceof Refused)
-        return showAction(context, asksFirst ? asking : confirming, error.refusal);
+        await end(transaction, text);
+        return text;
+      }),
+
+    refusalFor(error) {
+      if (refused) return refused;
       if (!(error instanceof Problem) || ![409, 413].includes(error.status)) throw error;
-      const notice = t('nothingWasChanged', { change: (await target.changeSince(form)) ?? error.message });
-      const { status } = error;
-      return showAction(context, asksAgain ? confirming : asking, { errors: {}, notice, status });
-    }
-  }
-
-  const asking: Action = {
-    async page({ errors }) {
-      const [row] = await fieldRenderers(context, [{ typed }]);
-      const rows = fields.map((field) => row?.(field, errors, form.get('_preview')));
-      const isMarked = fields.some((field) => field.isRequired(undefined));
-      const marked =
-        isMarked &&
-        html`<p class="hint">${phrase('fieldsMarked', { mark: html`<span class="required">*</span>` })}</p>`;
-      return pageWith(html`${marked} ${rows}`, !asksAgain);
+      const { message, status } = error;
+      return { errors: {}, notice: t('nothingWasChanged', { change: message }), status };
     },
-    needs: () => (asksAgain ? {} : needs()),
-    run,
   };
-  const confirming: Action = {
-    async page() {
-      const carried = fields.flatMap((field) => {
-        const value = typed.get(field.column);
-        return value ? field.carried(value) : [];
-      });
-      return pageWith(
-        html`${await hiddenInputs(carried)} ${await shownValues(context, fields, typed)}`,
-        true,
-      );
-    },
-    needs,
-    run,
-  };
-
-  const named = (key: string): FormField | undefined => fields.find((field) => field.name === form.get(key));
-  const lookup = named('_lookup');
-  if (lookup) return showLookup(context, lookup, form, [...target.crumbs, title]);
-  const [chosenField, chosen] = [named('_for'), form.get('_choose')];
-  if (chosenField && chosen !== undefined)
-    typed = new Map(typed).set(chosenField.column, { text: chosen, isNull: chosen === '' });
-  const isAsked = isSent && chosen === undefined && form.get('_preview') === undefined;
-  if (asksFirst && !isAsked) return showAction(context, asking);
-  const [keyed] = await withKeys(context, [{ typed }]);
-  typed = keyed?.typed ?? typed;
-  const sent = await valuesFor(context, fields, typed);
-  values = sent.values;
-  if (Object.keys(sent.errors).length > 0)
-    return showAction(context, asking, { errors: sent.errors, status: 400 });
-  if (form.get('_confirm') === undefined) return showAction(context, asksAgain ? confirming : asking);
-  return runAction(context, asksAgain ? confirming : asking, form);
+  return answerSteps(context, target, steps, form);
 }
 
 /** Runs an action on the selected records of a list. */
-export async function actOnSelection(
-  context: BulkContext,
-  action: OfferedAction,
-  form: Form,
-): Promise<Reply> {
-  const { resource, choice } = context;
-  const list = listUrl(context);
-  return answerAction(
-    context,
-    action,
-    {
-      selection: choice.selection,
-      crumbs: [{ text: resource.title, href: list }],
-      address: links.action(resource.name, 'bulk'),
-      back: { text: t('backToList'), href: list },
-      hidden: await hiddenChoice(context, nameInMenu(action)),
-      shown: (count) => selectedRecords(context, count),
-      changeSince: (sent) => selectionChange(context, sent),
-      after: () => Promise.resolve(list),
-    },
-    form,
-  );
-}
+export const actOnSelection = (context: BulkContext, action: OfferedAction, form: Form): Promise<Reply> =>
+  answerAction(context, action, selectionTarget(context), form);
 
 /** The name of an action in the menu of a list, beside those that every list has. */
 export const nameInMenu = ({ name }: OfferedAction): string => `do.${name}`;
@@ -451,24 +325,7 @@ export async function actOnRecord(context: RecordContext, sent?: Form): Promise<
   const action = recordActions(resource).find(({ name }) => name === asked);
   if (!action) throw notFound(t('noAction'));
   const form = boundedForm(sent ?? createForm([]), fieldsOfAction(action));
-  const list = listQuery(context, sent);
   const record = await browsing.preview(resource, id);
-  const crumb = recordCrumb(resource, record, list);
-  const target: Target = {
-    selection: { query: '', search: '', ids: [id] },
-    label: shortened(record.label, 80),
-    crumbs: [listCrumb(resource, list), crumb],
-    address: links.part(resource.name, record.id, 'action'),
-    back: { ...crumb, text: t('backToRecord') },
-    hidden: html`<input type="hidden" name="_action" value="${action.name}" />
-      ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
-    shown: () => Promise.resolve(undefined),
-    changeSince: () => Promise.resolve(undefined),
-    // The action may have deleted the record.
-    after: async () =>
-      (await context.operations.version(resource, id)) === undefined
-        ? links.back(resource.name, list)
-        : crumb.href,
-  };
+  const target = recordTarget(context, record, 'action', listQuery(context, sent));
   return answerAction(context, action, target, form);
 }

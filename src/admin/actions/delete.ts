@@ -8,7 +8,7 @@ import type { TransactionGuard } from '../../resources/records/bulk-operations.t
 import { StillReferenced, SuppressedWrite } from '../../resources/records/explain.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { boundedForm } from '../fields/form-field.ts';
-import { runAction, showAction, type Action, type ActionPage } from '../session/action.ts';
+import { runAction, showAction, type Action } from '../session/action.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import { isCodeDue, showsUsers } from '../session/password-confirmation.ts';
 import type { AdminContext, RecordContext, ResourceContext } from '../web/admin-context.ts';
@@ -16,37 +16,24 @@ import { links } from '../web/admin-links.ts';
 import { listQuery, redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened, shownColumn } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
-import { html, type Content } from '../web/html.ts';
+import { html } from '../web/html.ts';
 import { t } from '../web/language.ts';
-import { listCrumb, recordCrumb } from '../web/layout.ts';
-import {
-  selectedRecords,
-  endOf,
-  hiddenChoice,
-  listUrl,
-  selectionChange,
-  type BulkContext,
-} from './chosen-records.ts';
 import { effectsOf } from './deletion-effects.ts';
-
-/** The records to delete, as the page shows them. */
-interface DeletionPage extends Pick<ActionPage, 'crumbs' | 'address' | 'fields' | 'button'> {
-  readonly count: number;
-  /** What is deleted: `3 records`, or the label of one. */
-  readonly what: string;
-  readonly records: Content;
-  readonly back: NonNullable<ActionPage['back']>;
-}
+import {
+  confirmedFields,
+  endOf,
+  recordTarget,
+  selectionTarget,
+  type BulkContext,
+  type Target,
+} from './target.ts';
 
 /** A deletion of one record or of several. */
 interface Deletion {
+  readonly target: () => Promise<Target> | Target;
   readonly selection: Selection;
   /** Whether those with a second factor must confirm it, whatever is deleted. */
   readonly isBulk: boolean;
-  /** What the page shows, or a redirect if there is nothing to delete. */
-  readonly page: () => Promise<DeletionPage | Reply>;
-  /** How the records have changed since the form was made; undefined if they have not. */
-  readonly changeSince: (form: Form) => Promise<string | undefined>;
   /**
    * Deletes the records.
    * @param guard runs first in the transaction, where the deletion needs one
@@ -86,29 +73,38 @@ function refusalText({ resources }: AdminContext, problem: Problem): string {
 /** Shows the effects of a deletion, and deletes unless the records or the effects have changed since. */
 function deleting(context: ResourceContext, deletion: Deletion): Action {
   const { bulk, resource, settings } = context;
-  const { selection } = deletion;
+  const { selection, isBulk } = deletion;
+  const changeSince = async (form: Form): Promise<string | undefined> =>
+    (await deletion.target()).changeSince(form);
   /** Whether records of a table that is not in the registry prevent the deletion. */
   let isRefused = false;
   /** Whether the deletion may include an admin. A stolen session alone must not suffice for that. */
   let mayDeleteAdmin = false;
   return {
     async page() {
-      const page = await deletion.page();
-      if ('body' in page) return page;
-      const { count, what, records, fields, ...rest } = page;
+      const target = await deletion.target();
+      const { label, crumbs, address, back } = target;
+      const count = await target.count();
+      if (count === 0) return redirectFailed(context, back.href, t('noRecordsToDelete'));
+      const what = label ?? t('records', { count });
       const [{ view, isForbidden, warning, digest }, selfRefusal] = await Promise.all([
         effectsOf(context, selection, count, isRefused),
         selfDeletionRefusal(context, deletion),
       ]);
+      const records = await target.shown(count);
 
       return {
-        ...rest,
         title: t('deleteWhatQuestion', { what }),
+        crumbs: [...crumbs, t('delete')],
         kind: 'delete',
+        address,
+        back,
         isDanger: true,
         impossible: selfRefusal ?? (isForbidden ? t('othersNeed', { count }) : undefined),
-        fields: html`${fields} <input type="hidden" name="_effects" value="${digest}" />
+        fields: html`${await target.hidden('delete')} ${confirmedFields(count)}
+          <input type="hidden" name="_effects" value="${digest}" />
           <p class="lead">${warning}</p>`,
+        button: isBulk ? t('deleteWhat', { what }) : t('delete'),
         around: (form) => html`${records} ${view} ${form}`,
       };
     },
@@ -125,7 +121,7 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
       if (await selfDeletionRefusal(context, deletion)) return { errors: {}, status: 403 };
       const { digest, isForbidden } = await effectsOf(context, selection);
       // If the records themselves have changed, the message of the deletion says so.
-      if (form.get('_effects') === digest || isForbidden || (await deletion.changeSince(form)) !== undefined)
+      if (form.get('_effects') === digest || isForbidden || (await changeSince(form)) !== undefined)
         return undefined;
       return { errors: {}, notice: t('effectsChanged'), status: 409 };
     },
@@ -141,9 +137,11 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
         if (error instanceof LostWrite || !problem || ![400, 409, 412, 500, 503].includes(problem.status))
           throw error;
         // A trigger that cancels the deletion may have changed the record instead, for instance to mark it as deleted.
-        const change = problem instanceof SuppressedWrite ? undefined : await deletion.changeSince(form);
+        const change = problem instanceof SuppressedWrite ? undefined : await changeSince(form);
         isRefused = problem instanceof StillReferenced && problem.models.length === 0;
-        return { errors: {}, notice: change ?? refusalText(context, problem), status: problem.status };
+        const notice =
+          change === undefined ? refusalText(context, problem) : t('nothingWasDeleted', { change });
+        return { errors: {}, notice, status: problem.status };
       }
     },
   };
@@ -152,45 +150,18 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
 /** Deletes selected records. */
 export function deleteSelection(context: BulkContext, form: Form): Promise<Reply> {
   const { bulk, caller, resource, choice } = context;
-  const { name, title } = resource;
-  const { selection } = choice;
-  const list = listUrl(context);
+  const { selection, state } = choice;
   const action = deleting(context, {
+    target: () => selectionTarget(context),
     selection,
     isBulk: true,
-
-    async page() {
-      const count = await bulk.count(resource, selection);
-      if (count === 0) return redirectFailed(context, list, t('noRecordsToDelete'));
-      const what = t('records', { count });
-      return {
-        count,
-        what,
-        crumbs: [{ text: title, href: list }, t('delete')],
-        records: await selectedRecords(context, count),
-        address: links.action(name, 'bulk'),
-        fields: html`${await hiddenChoice(context, 'delete')}
-          <input type="hidden" name="_expected" value="${count}" />
-          <input type="hidden" name="_confirm" value="1" />`,
-        button: t('deleteWhat', { what }),
-        back: { text: t('backToList'), href: list },
-      };
-    },
-
-    async changeSince(sent) {
-      const change = await selectionChange(context, sent);
-      return change === undefined ? undefined : t('nothingWasDeleted', { change });
-    },
 
     async remove(sent, begin) {
       const expected = Number(sent.get('_expected'));
       const end = endOf(context, 'bulk.delete');
       const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
-      return redirectDone(
-        context,
-        links.list(name, choice.state.without('page')),
-        t('recordsDeleted', { count }),
-      );
+      const list = links.list(resource.name, state.without('page'));
+      return redirectDone(context, list, t('recordsDeleted', { count }));
     },
   });
   return form.get('_confirm') === undefined ? showAction(context, action) : runAction(context, action, form);
@@ -208,34 +179,26 @@ function deletingRecord(context: RecordContext, sent?: Form): Action {
     selection: { query: '', search: '', ids: [id] },
     isBulk: false,
 
-    async page() {
+    async target() {
       const record = await context.browsing.preview(resource, id);
-      const crumb = recordCrumb(resource, record, list);
+      const { version } = record;
+      const target = recordTarget(context, record, 'delete', list);
       return {
-        count: 1,
-        what: shortened(record.label, 80),
-        crumbs: [listCrumb(resource, list), crumb, t('delete')],
-        records: html`<dl class="facts">
-          ${resource.list.map(
-            (column) =>
-              html`<div>
-                <dt>${column.title}</dt>
-                <dd>${shownColumn(record, column, MAX_SHOWN)}</dd>
-              </div>`,
-          )}
-        </dl>`,
-        address: links.part(name, record.id, 'delete'),
-        fields: html`<input type="hidden" name="_version" value="${record.version}" />
-          ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
-        button: t('delete'),
-        back: { ...crumb, text: t('backToRecord') },
+        ...target,
+        hidden: async (action) =>
+          html`${await target.hidden(action)} <input type="hidden" name="_version" value="${version}" />`,
+        shown: () =>
+          html`<dl class="facts">
+            ${resource.list.map(
+              (column) =>
+                html`<div>
+                  <dt>${column.title}</dt>
+                  <dd>${shownColumn(record, column, MAX_SHOWN)}</dd>
+                </div>`,
+            )}
+          </dl>`,
+        changeSince: (form) => (version === form.get('_version') ? undefined : t('recordHasChanged')),
       };
-    },
-
-    async changeSince(form) {
-      const { version } = await context.browsing.preview(resource, id);
-      if (version === form.get('_version')) return undefined;
-      return t('recordChangedNotDeleted');
     },
 
     async remove(form, guard) {

@@ -1,13 +1,13 @@
 // What can be done to the selected records of a list.
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminView, OfferedAction } from '../../resources/access/admin-view.ts';
-import { boundedForm, fieldsOf, type FormField } from '../fields/form-field.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import { boundedForm, editableColumns, fieldsOf, type FormField } from '../fields/form-field.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { t, type PlainCode } from '../web/language.ts';
-import { listUrl, readChoice, type BulkContext } from './chosen-records.ts';
+import { listUrl, readChoice, type BulkContext } from './target.ts';
 import { actOnSelection, fieldsOfAction, nameInMenu } from './custom-actions.ts';
 import { deleteSelection } from './delete.ts';
 import { exportRecords, type ExportFormat } from './export.ts';
@@ -17,56 +17,47 @@ import { setColumns } from './set-columns.ts';
 interface SelectionAction {
   readonly name: string;
   readonly title: string;
-  readonly isAllowed: (resource: AdminView) => boolean;
   readonly answer: (context: BulkContext, form: Form) => Promise<Reply>;
   /** The fields of its form, if not those of the records. */
   readonly fields?: readonly FormField[];
 }
 
-/** An action of the registry. */
-const custom = (action: OfferedAction): SelectionAction => ({
-  name: nameInMenu(action),
-  title: action.title,
-  isAllowed: () => true,
-  answer: (context, form) => actOnSelection(context, action, form),
-  fields: fieldsOfAction(action),
-});
-
-const exportAs = (format: ExportFormat, title: PlainCode): SelectionAction => ({
-  name: `export.${format}`,
-  title: t(title),
-  isAllowed: ({ allows }) => allows.has('export'),
-  answer: (context) => exportRecords(context, context.choice.selection, format, context.choice.state),
-});
-
-const changeAction = (): SelectionAction => ({
-  name: 'set',
-  title: t('changeMore'),
-  isAllowed: ({ may }) => may.has('change'),
-  answer: setColumns,
-});
-
-const otherActions = (): readonly SelectionAction[] => [
-  exportAs('csv', 'exportCsv'),
-  exportAs('excel.csv', 'exportCsvForExcel'),
-  exportAs('json', 'exportJson'),
-  exportAs('shown.csv', 'exportShownCsv'),
-  exportAs('shown.excel.csv', 'exportShownCsvForExcel'),
-  {
-    name: 'delete',
-    title: t('deleteMore'),
-    isAllowed: ({ may }) => may.has('delete'),
-    answer: deleteSelection,
-  },
+const EXPORTS: readonly (readonly [format: ExportFormat, title: PlainCode])[] = [
+  ['csv', 'exportCsv'],
+  ['excel.csv', 'exportCsvForExcel'],
+  ['json', 'exportJson'],
+  ['shown.csv', 'exportShownCsv'],
+  ['shown.excel.csv', 'exportShownCsvForExcel'],
 ];
 
 /** The actions that a list offers. */
-export const selectionActions = (resource: AdminView): readonly SelectionAction[] =>
-  [
-    changeAction(),
-    ...resource.actions.filter(({ on }) => on.includes('list')).map(custom),
-    ...otherActions(),
-  ].filter(({ isAllowed }) => isAllowed(resource));
+export function selectionActions(resource: AdminView): readonly SelectionAction[] {
+  const { may, allows, actions } = resource;
+  const all: readonly (SelectionAction & { readonly isAllowed: boolean })[] = [
+    {
+      name: 'set',
+      title: t('changeMore'),
+      isAllowed: may.has('change') && editableColumns(resource, false).length > 0,
+      answer: setColumns,
+    },
+    ...actions.map((action) => ({
+      name: nameInMenu(action),
+      title: action.title,
+      isAllowed: action.on.includes('list'),
+      answer: (context: BulkContext, form: Form) => actOnSelection(context, action, form),
+      fields: fieldsOfAction(action),
+    })),
+    ...EXPORTS.map(([format, title]) => ({
+      name: `export.${format}`,
+      title: t(title),
+      isAllowed: allows.has('export'),
+      answer: (context: BulkContext) =>
+        exportRecords(context, context.choice.selection, format, context.choice.state),
+    })),
+    { name: 'delete', title: t('deleteMore'), isAllowed: may.has('delete'), answer: deleteSelection },
+  ];
+  return all.filter(({ isAllowed }) => isAllowed);
+}
 
 /**
  * Runs an action on the records selected on a list.

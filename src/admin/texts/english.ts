@@ -779,7 +779,7 @@ export const ENGLISH = {
   recordsDeleted: { one: '{count} record deleted.', other: '{count} records deleted.' },
   recordDeleted: '{title}: “{label}” was deleted.',
   recordIsGone: 'The record no longer exists.',
-  recordChangedNotDeleted: 'The record has changed since this page was shown. Nothing was deleted.',
+  recordHasChanged: 'The record has changed since this page was shown.',
   effectsChanged: 'The effects of the deletion have changed since this page was shown. Nothing was deleted.',
   nothingWasDeleted: '{change} Nothing was deleted.',
   requiredToDeleteAdmin: 'Required to delete an admin.',

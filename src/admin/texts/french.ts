@@ -819,8 +819,7 @@ export const FRENCH: Texts = {
   recordsDeleted: { one: '{count} enregistrement supprimé.', other: '{count} enregistrements supprimés.' },
   recordDeleted: '{title} : « {label} » a été supprimé.',
   recordIsGone: 'L’enregistrement n’existe plus.',
-  recordChangedNotDeleted:
-    'L’enregistrement a été modifié depuis l’affichage de cette page. Rien n’a été supprimé.',
+  recordHasChanged: 'L’enregistrement a été modifié depuis l’affichage de cette page.',
   effectsChanged:
     'Les effets de la suppression ont changé depuis l’affichage de cette page. Rien n’a été supprimé.',
   nothingWasDeleted: '{change} Rien n’a été supprimé.',

@@ -822,8 +822,7 @@ export const GERMAN: Texts = {
   recordsDeleted: { one: '{count} Datensatz gelöscht.', other: '{count} Datensätze gelöscht.' },
   recordDeleted: '{title}: „{label}“ wurde gelöscht.',
   recordIsGone: 'Den Datensatz gibt es nicht mehr.',
-  recordChangedNotDeleted:
-    'Der Datensatz hat sich geändert, seit diese Seite angezeigt wurde. Nichts wurde gelöscht.',
+  recordHasChanged: 'Der Datensatz hat sich geändert, seit diese Seite angezeigt wurde.',
   effectsChanged:
     'Die Folgen der Löschung haben sich geändert, seit diese Seite angezeigt wurde. Nichts wurde gelöscht.',
   nothingWasDeleted: '{change} Nichts wurde gelöscht.',

@@ -804,8 +804,7 @@ export const SPANISH: Texts = {
   recordsDeleted: { one: '{count} registro eliminado.', other: '{count} registros eliminados.' },
   recordDeleted: '{title}: se ha eliminado «{label}».',
   recordIsGone: 'El registro ya no existe.',
-  recordChangedNotDeleted:
-    'El registro ha cambiado desde que se mostró esta página. No se ha eliminado nada.',
+  recordHasChanged: 'El registro ha cambiado desde que se mostró esta página.',
   effectsChanged:
     'Los efectos de la eliminación han cambiado desde que se mostró esta página. No se ha eliminado nada.',
   nothingWasDeleted: '{change} No se ha eliminado nada.',

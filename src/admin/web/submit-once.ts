@@ -48,7 +48,7 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
 }
 
 /** A form that was carried out before, with what was noted of it. */
-export class SubmittedBefore extends Error {
+class SubmittedBefore extends Error {
   readonly result: string;
   constructor(result: string) {
     super('the form was sent before');
@@ -56,22 +56,33 @@ export class SubmittedBefore extends Error {
   }
 }
 
-/**
- * Carries out a form once, in a transaction.
- * @returns what begins the transaction, and what notes the result at its end
- * @throws SubmittedBefore from `begin`
- */
-export async function onceOnly({ sessions, token }: AdminContext, form: Form) {
+/** What a transaction that carries out a form does first, and at its end with the result. */
+export interface Once {
+  readonly begin: (transaction: Transaction) => Promise<void>;
+  readonly end: (transaction: Transaction, result: string) => Promise<void>;
+}
+
+/** Carries out a form once, in a transaction of `work`. A form that is sent again returns the result of the first time. */
+export async function onceOnly(
+  { sessions, token }: AdminContext,
+  form: Form,
+  work: (once: Once) => Promise<string>,
+): Promise<string> {
   const digest = await submissionDigest(form);
-  return {
-    begin: async (transaction: Transaction): Promise<void> => {
-      const earlier = digest && (await sessions.submittedResult(transaction, token, digest));
-      if (earlier !== undefined) throw new SubmittedBefore(earlier);
-    },
-    end: async (transaction: Transaction, result: string): Promise<void> => {
-      if (digest !== undefined) await sessions.noteResult(transaction, token, digest, result);
-    },
-  };
+  try {
+    return await work({
+      async begin(transaction) {
+        const earlier = digest && (await sessions.submittedResult(transaction, token, digest));
+        if (earlier !== undefined) throw new SubmittedBefore(earlier);
+      },
+      async end(transaction, result) {
+        if (digest !== undefined) await sessions.noteResult(transaction, token, digest, result);
+      },
+    });
+  } catch (error) {
+    if (error instanceof SubmittedBefore) return error.result;
+    throw error;
+  }
 }
 
 /**
@@ -79,19 +90,21 @@ export async function onceOnly({ sessions, token }: AdminContext, form: Form) {
  * @param save saves the record with these operations, and returns its key
  */
 export async function saveOnce(
-  { inTransaction, sessions, token }: AdminContext,
+  context: AdminContext,
   form: Form,
   save: (operations: Operations, transaction: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
-  const digest = await submissionDigest(form);
-  return inTransaction(async (operations, transaction) => {
-    const earlier =
-      digest === undefined ? undefined : await sessions.submittedResult(transaction, token, digest);
-    if (earlier !== undefined) return { id: earlier, isRepeated: true };
-    // The operation explains the error of a deferred constraint, which the commit would throw after it.
-    await transaction.send(CHECK_AT_ONCE);
-    const { id } = await save(operations, transaction);
-    if (digest !== undefined) await sessions.noteResult(transaction, token, digest, id);
-    return { id, isRepeated: false };
-  });
+  let isRepeated = true;
+  const id = await onceOnly(context, form, (once) =>
+    context.inTransaction(async (operations, transaction) => {
+      await once.begin(transaction);
+      isRepeated = false;
+      // The operation explains the error of a deferred constraint, which the commit would throw after it.
+      await transaction.send(CHECK_AT_ONCE);
+      const saved = await save(operations, transaction);
+      await once.end(transaction, saved.id);
+      return saved.id;
+    }),
+  );
+  return { id, isRepeated };
 }
