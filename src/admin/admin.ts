@@ -5,6 +5,7 @@ import { Problem } from '../errors.ts';
 import { authorOf, type ApiRequest, type Area, type Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { createBrand } from './web/brand.ts';
+import { unconfirmed } from './web/unsaved-form.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
 import { withBasePath } from '../http/message/base-path.ts';
@@ -20,6 +21,7 @@ import { links } from './web/admin-links.ts';
 import { phrase, t, type PlainCode } from './web/language.ts';
 import { inPresentation } from './web/presentation.ts';
 import { actOnRecord } from './actions/custom-actions.ts';
+import { isExport, runSelectionAction } from './actions/selection-actions.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
@@ -78,14 +80,17 @@ function contextOf(
   };
 }
 
+/** The address that a login leads to after a form was sent: the page of the form, or the one above if the page has no GET. */
+const addressAfterLogin = (path: string): string =>
+  path
+    .replace(/-\/(logout|sessions|display|bulk)\/?$/, '')
+    .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
+
 /** Redirects to the login, which leads back to the page. A change is not repeated after the login. */
 function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
-  // These pages have no GET, so the login leads back to the page above.
-  const page = path
-    .replace(/-\/(logout|sessions|display|bulk)\/?$/, '')
-    .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
-  const next = withBasePath(`${method === 'POST' ? page : path}${query === '' ? '' : `?${query}`}`);
+  const page = method === 'POST' ? addressAfterLogin(path) : path;
+  const next = withBasePath(`${page}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
   const sent = /-\/(logout|account)\/?$/.exec(path)?.[1];
   const postReason = sent === 'logout' ? 'out' : sent === 'account' ? 'account' : 'undone';
@@ -96,11 +101,31 @@ type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
-/** Whether a form sent without a session edits a record, or is about an action on one: such a form comes back after the login. */
+/**
+ * Shows a form of an earlier session again, and does nothing of what it asks for.
+ * @param sent the form, without the confirmation of an action
+ * @param status of its page
+ * @returns undefined for other forms than those of records and of actions on them
+ */
+async function showAgain(
+  context: AdminContext,
+  route: AdminRoute,
+  sent: Form,
+  status: number,
+): Promise<Reply | undefined> {
+  if (isEdit(route)) return showUnsaved({ ...context, ...route }, sent, status);
+  let reply: Reply | undefined;
+  if (route.page === 'action') reply = await actOnRecord({ ...context, ...route }, sent);
+  if (route.page === 'bulk' && !isExport(sent))
+    reply = await runSelectionAction({ ...context, ...route }, sent);
+  return reply?.status === 200 ? { ...reply, status } : reply;
+}
+
+/** Whether a form sent without a session edits a record, or is about an action on some: such a form comes back after the login. */
 function comesBack(resources: AdminViews, request: ApiRequest): boolean {
   try {
     const route = findAdminRoute(request.path, resources);
-    return isSameOriginForm(request) && (isEdit(route) || route.page === 'action');
+    return isSameOriginForm(request) && (isEdit(route) || ['action', 'bulk'].includes(route.page));
   } catch {
     return false; // an anonymous client must not learn which pages exist
   }
@@ -124,7 +149,9 @@ async function answerAnonymous(
   if (user === undefined) return redirectToLogin(request);
   try {
     const form = sent ?? (await readForm(request, ANONYMOUS_LIMIT));
-    return showLoginFor(request, services.unsavedForms.write(user, request.path, form));
+    if (isExport(form)) return redirectToLogin(request);
+    const next = withBasePath(addressAfterLogin(request.path));
+    return showLoginFor(request, next, services.unsavedForms.write(user, request.path, form));
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 413) throw error;
     return problemPage(undefined, error, { advice: sendAgain() });
@@ -157,9 +184,7 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
   const { path, form } = unsaved;
   try {
     const route = findAdminRoute(path, context.resources);
-    if (isEdit(route)) return await showUnsaved({ ...context, ...route }, form, 200);
-    if (route.page === 'action') return await actOnRecord({ ...context, ...route }, form);
-    return redirect(links.dashboard);
+    return (await showAgain(context, route, form, 200)) ?? redirect(next);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the form.
     const problem = asProblem(error);
@@ -192,8 +217,9 @@ async function answerLoggedIn(
   assertOrigin(request.headers, context.settings);
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
-    if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
-    return showUnsaved({ ...context, ...route }, form, 403);
+    const shown = isSameOriginForm(request) && (await showAgain(context, route, unconfirmed(form), 403));
+    if (!shown || shown.status < 400) throw staleForm();
+    return shown;
   }
   // While the form arrived, the session may have ended, or what the caller is called and may do may have changed.
   const caller = await context.sessions.find(token);

@@ -219,30 +219,72 @@ describe('an action of a record', () => {
   });
 });
 
-test('the form of an action on a record comes back after the login, and runs only when it is sent again', async () => {
-  const rows = await service.sql`select token_hash from vitrine_session`;
-  const kept = rows.map((row) => String(row['token_hash']));
-  const other = await logIn(service, 'ada');
-  for (const name of ['close', 'ask']) {
-    const before = await stored();
-    const typed = name === 'close' ? { reason: 'typed' } : { text: 'typed' };
-    const first = await other.get(`${recordPath(1)}?name=${name}`);
-    const last = name === 'close' ? await send(first, typed, recordPath(1), other) : first;
-    await service.sql`
-      update vitrine_session set seen = seen - interval '13 hours' where not token_hash = any(${kept})`;
-    const page = await send(last, typed, recordPath(1), other);
-    assert.equal(page.status, 401);
-    const back = await other.post('/admin/-/login/', {
-      ...fieldsOf(page),
-      username: 'ada',
-      password: 'pw-ada',
-    });
-    assert.equal(back.status, 200);
-    assert.match(back.text, /typed/);
-    assert.equal(await stored(), before);
-    assert.equal((await send(back, {}, recordPath(1), other)).status, 303);
+describe('the form of an action comes back after the login, and runs only when it is sent again', () => {
+  /** Lets the sessions of all but the usual browsers expire. @returns a browser whose session does, when that is called */
+  async function expiring() {
+    const rows = await service.sql`select token_hash from vitrine_session`;
+    const kept = rows.map((row) => String(row['token_hash']));
+    const browser = await logIn(service, 'ada');
+    const expire = () =>
+      service.sql`update vitrine_session set seen = seen - interval '13 hours' where not token_hash = any(${kept})`;
+    return { browser, expire };
   }
-  assert.match(await stored(), /^closed:typed/);
+  const logInAs = (name: string, browser: Browser, page: AdminAnswer): Promise<AdminAnswer> =>
+    browser.post('/admin/-/login/', { ...fieldsOf(page), username: name, password: `pw-${name}` });
+
+  const reason = { reason: 'typed' };
+  const note = { _column: 'note', note: 'typed', _replace: 'a', _with: 'b', _in: 'name' };
+  const forms: [what: string, path: string, first: (browser: Browser) => Promise<AdminAnswer>, typed: Fields, isOnLast: boolean][] = [
+    ['on a record', recordPath(1), (browser) => browser.get(`${recordPath(1)}?name=close`), reason, true],
+    ['on a record, without a confirmation', recordPath(1), (browser) => browser.get(`${recordPath(1)}?name=ask`), { text: 'typed' }, false],
+    ['on a selection', BULK, (browser) => choose('close', { _id: '1' }, browser), reason, false],
+    ['on a selection, with its confirmation', BULK, (browser) => choose('close', { _id: '1' }, browser), reason, true],
+    ['that changes a selection', BULK, (browser) => browser.post(BULK, { _state: '', _action: 'set', _id: '1' }), note, true],
+  ]; // prettier-ignore
+  for (const [what, path, open, typed, isOnLast] of forms)
+    test(what, async () => {
+      const { browser, expire } = await expiring();
+      const first = await open(browser);
+      const last = isOnLast ? await send(first, typed, path, browser) : first;
+      await expire();
+      const page = await send(last, isOnLast ? {} : typed, path, browser);
+      assert.equal(page.status, 401);
+      const back = await logInAs('ada', browser, page);
+      assert.equal(back.status, 200);
+      assert.match(back.text, /typed/);
+      assert.equal(await stored(), UNCHANGED);
+      const sent = await send(back, {}, path, browser);
+      const done = sent.status === 200 ? await send(sent, {}, path, browser) : sent;
+      assert.equal(done.status, 303);
+      assert.equal((await stored()).includes('typed'), !('text' in typed));
+    });
+
+  test('but not for another user, who is led to the list', async () => {
+    const { browser, expire } = await expiring();
+    const first = await choose('close', { _id: '1' }, browser);
+    await expire();
+    const back = await logInAs('amy', browser, await send(first, reason, BULK, browser));
+    assert.equal(back.location, '/admin/ticket/');
+    assert.match(await followed(browser, back), /What you typed before the login was not saved/);
+  });
+
+  test('but an export leads to the login, since it has no page', async () => {
+    const { browser, expire } = await expiring();
+    await expire();
+    const answer = await browser.post(BULK, { _state: '', _action: 'export.csv', _id: '1' });
+    assert.match(answer.location ?? '', /\/login\/\?next=%2Fadmin%2Fticket%2F&_because=undone$/);
+  });
+
+  test('also after a login in another tab', async () => {
+    const first = await choose('close', { _id: '1' });
+    const asked = await send(first, reason);
+    const back = await send(asked, { _csrf: 'of the session before' });
+    assert.equal(back.status, 403);
+    assert.match(readable(back), /^Close: 1 record\? Why typed/);
+    assert.equal(await stored(), UNCHANGED);
+    assert.equal((await send(back)).status, 303);
+    assert.match(await stored(), /^closed:typed/);
+  });
 });
 
 describe('an action on selected records', () => {

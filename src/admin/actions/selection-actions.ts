@@ -30,6 +30,9 @@ const EXPORTS: readonly (readonly [format: ExportFormat, title: PlainCode])[] = 
   ['shown.excel.csv', 'exportShownCsvForExcel'],
 ];
 
+/** Whether a form of the list asks for a file, which has no page. */
+export const isExport = (form: Form): boolean => form.get('_action')?.startsWith('export.') === true;
+
 /** The actions that a list offers. */
 export function selectionActions(resource: AdminView): readonly SelectionAction[] {
   const { may, allows, actions } = resource;

@@ -5,7 +5,6 @@ import type { Login } from '../../http/auth/authentication.ts';
 import { mayEnter, type Caller } from '../../resources/access/access.ts';
 import { factsOf } from '../../resources/users/events.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
-import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import { verifyPassword } from './password-confirmation.ts';
@@ -102,10 +101,13 @@ export const loginAddress = (
 ): string =>
   `${links.page('login')}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
-/** The login page in reply to a form of an expired session. The form is shown again after the login. */
-export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
+/**
+ * The login page in reply to a form of an expired session. The form is shown again after the login.
+ * @param next where the login leads if the form does not come back
+ */
+export function showLoginFor(request: ApiRequest, next: string, unsaved: string): Reply {
   return loginPage(request, {
-    next: ownPath(shortAddress(withBasePath(request.path))),
+    next: ownPath(shortAddress(next)),
     notice: t('nothingSavedLogIn'),
     unsaved,
   });

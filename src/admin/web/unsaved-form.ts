@@ -12,6 +12,10 @@ const MAX_LENGTH = 131_072;
 /** Passwords are never sent back. The CSRF token belongs to the ended session, and so does the confirmation of an action. */
 const DROPPED_FIELDS = new Set(['_csrf', '_confirm', ...PASSWORD_FIELDS]);
 
+/** A form without those fields. */
+export const unconfirmed = ({ entries }: Form): Form =>
+  createForm(entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
+
 /** The hidden field of the login form. */
 export const UNSAVED = '_unsaved';
 
@@ -34,12 +38,8 @@ export function createUnsavedForms(secret: Buffer) {
 
   return {
     /** @throws Problem 413 */
-    write(user: string, path: string, { entries }: Form): string {
-      const signed = texts.write({
-        user,
-        path,
-        entries: entries.filter(([name]) => !DROPPED_FIELDS.has(name)),
-      });
+    write(user: string, path: string, form: Form): string {
+      const signed = texts.write({ user, path, entries: unconfirmed(form).entries });
       if (signed.length > MAX_LENGTH) throw new Problem(413, t('formTooLarge'));
       return signed;
     },
