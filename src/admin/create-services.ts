@@ -131,7 +131,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
     resourcesOf: (access: Access) => areaFor(access).resources,
     unsavedForms: createUnsavedForms(secret),
     pendingLogins: createSignedTexts<PendingLogin>(secret, 'pending login', PENDING_LOGIN_LIFE),
-    panels: createPanels(database, panels),
+    panels: createPanels(database, panels, parts.logger),
     imports: new Lane({
       connections: MAX_IMPORTS,
       maxWait: 2_000,

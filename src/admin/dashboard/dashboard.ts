@@ -1,6 +1,7 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
 import type { Reply } from '../../http/message/message.ts';
 import { EVENT } from '../../resources/definition/system-tables.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { recentRecords, showLatest } from '../history/latest-changes.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
@@ -12,7 +13,6 @@ import { phrase, t } from '../web/language.ts';
 import { groupsOf } from '../web/list-menu.ts';
 import { nothing, countedRecords } from '../web/display-text.ts';
 import { isClientGone } from '../../db/lanes/requester.ts';
-import type { Logger } from '../../http/observability/logger.ts';
 import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
 import { PanelFault, TimeoutError } from '../web/panel-data.ts';
 import { chart, formatNumber } from './chart.ts';
@@ -45,30 +45,14 @@ function panelTable({ columns, rows }: PanelTable): Html {
   );
 }
 
-/** The text in place of a panel that failed. The cause is only logged. */
+/** The text in place of a panel that failed. Only the log has the cause. */
 function failureText(error: unknown): string {
   if (error instanceof TimeoutError) return t('panelTooSlow');
   return t(error instanceof PanelFault ? 'panelFaulty' : 'panelNotLoaded');
 }
 
-/** Errors that are logged already: all requests that wait for a panel get the same error object. */
-const logged = new WeakSet<Error>();
-
-/** @param error a function of the registry may throw any value */
-function logFailure(logger: Logger, { title }: Panel, error: unknown): void {
-  if (error instanceof Error && logged.has(error)) return;
-  if (error instanceof Error) logged.add(error);
-  const hasStack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);
-  logger.error({
-    message: 'a panel could not be shown',
-    panel: title,
-    error: error instanceof Error ? error.message : String(error),
-    ...(hasStack ? { stack: error.stack } : {}),
-  });
-}
-
 async function content(context: AdminContext, panel: Panel, id: string): Promise<Html> {
-  const { panels, logger, request } = context;
+  const { panels, request } = context;
   try {
     const found = await panels.load(panel, request.requester);
     if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
@@ -77,7 +61,6 @@ async function content(context: AdminContext, panel: Panel, id: string): Promise
     return 'series' in found ? chart(found, panel.title, id) : panelTable(found);
   } catch (error) {
     if (isClientGone(error)) throw error;
-    logFailure(logger, panel, error);
     return html`<p class="nothing">${failureText(error)}</p>`;
   }
 }
@@ -91,12 +74,12 @@ async function section(context: AdminContext, panel: Panel, index: number): Prom
   </section>`;
 }
 
-/** Loads all panels at the same time. A panel that fails shows a message instead. */
+/** Loads all panels at the same time. */
 async function showPanels(context: AdminContext): Promise<Html | false> {
-  const { list } = context.panels;
-  if (list.length === 0) return false;
-  const sections = await Promise.all(list.map((panel, index) => section(context, panel, index)));
-  return html`<div class="panels">${sections}</div>`;
+  const sections = await Promise.all(
+    context.panels.list.map((panel, index) => section(context, panel, index)),
+  );
+  return sections.length > 0 && html`<div class="panels">${sections}</div>`;
 }
 
 async function showGroups(context: AdminContext): Promise<Html> {
@@ -109,28 +92,29 @@ async function showGroups(context: AdminContext): Promise<Html> {
   const counts = await loadForEach(context, 'count', all, (resource) =>
     context.browsing.count(resource, { query: '', search: '' }),
   );
-  const sections = groups.map(({ title: group, resources }, index) => {
-    const rows = resources.map((resource) => {
-      const { name, title } = resource;
-      const link = html`<a href="${links.list(name)}">${title}</a>`;
-      const count = counts.get(resource);
-      return resourceRow(
-        resource,
-        link,
-        count ? countedRecords(count) : t('unknown'),
-        links.action(name, 'add'),
-      );
-    });
-    return html`<section class="group" aria-labelledby="group-${index + 1}">
-      <h2 id="group-${index + 1}">${group}</h2>
-      <table class="models" aria-labelledby="group-${index + 1}">
-        <tbody>
-          ${rows}
-        </tbody>
-      </table>
-    </section>`;
-  });
-  return html`<div class="groups">${sections}</div>`;
+  const row = (resource: AdminView): Html => {
+    const { name, title } = resource;
+    const count = counts.get(resource);
+    return resourceRow(
+      resource,
+      html`<a href="${links.list(name)}">${title}</a>`,
+      count ? countedRecords(count) : t('unknown'),
+      links.action(name, 'add'),
+    );
+  };
+  return html`<div class="groups">
+    ${groups.map(
+      ({ title, resources }, index) =>
+        html`<section class="group" aria-labelledby="group-${index + 1}">
+          <h2 id="group-${index + 1}">${title}</h2>
+          <table class="models" aria-labelledby="group-${index + 1}">
+            <tbody>
+              ${resources.map(row)}
+            </tbody>
+          </table>
+        </section>`,
+    )}
+  </div>`;
 }
 
 /** The section with the caller's recent records. */

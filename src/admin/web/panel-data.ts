@@ -3,7 +3,8 @@ import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { text } from '../../db/rows.ts';
-import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
+import { ClientGone, isClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
+import type { Logger } from '../../http/observability/logger.ts';
 import { isObject } from '../../resources/definition/validators.ts';
 import type {
   Panel,
@@ -132,7 +133,7 @@ export type Panels = ReturnType<typeof createPanels>;
  * The panels of a service. They see the same for every admin, so all who ask for a panel while it loads get the same content. It is
  * canceled when the last of them has disconnected.
  */
-export function createPanels(database: Pick<Database, 'for'>, list: readonly Panel[]) {
+export function createPanels(database: Pick<Database, 'for'>, list: readonly Panel[], logger: Logger) {
   const runs = new Map<Panel, Run>();
 
   function start(panel: Panel): Run {
@@ -170,6 +171,15 @@ export function createPanels(database: Pick<Database, 'for'>, list: readonly Pan
     };
     const content = withTimeout(TIMEOUT, Promise.race([loaded, ended]))
       .then(checkContent)
+      // A function of the registry may throw any value.
+      .catch((error: unknown) => {
+        if (isClientGone(error)) throw error;
+        const { message, stack } = error instanceof Error ? error : new Error(String(error));
+        const isKnown = error instanceof TimeoutError || error instanceof PanelFault;
+        const facts = { message: 'a panel could not be shown', panel: panel.title, error: message };
+        logger.error(isKnown ? facts : { ...facts, stack });
+        throw error;
+      })
       .finally(() => end(new TimeoutError('the panel has already ended')));
     const run: Run = { content, waiting: 0, end };
     runs.set(panel, run);
