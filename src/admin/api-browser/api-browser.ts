@@ -26,14 +26,9 @@ import {
 } from '../../resources/records/json-fields.ts';
 import { shellQuote } from '../web/display-text.ts';
 
-/** URLs of the API, without the origin. */
-export const apiLinks = {
-  get index(): string {
-    return withBasePath('/api/');
-  },
-  collection: (model: string): string => withBasePath(`/api/${model}/`),
-  record: (model: string, id: string): string => withBasePath(`/api/${model}/${keySegment(id)}/`),
-};
+const apiRoot = (): string => withBasePath('/api/');
+const collectionOf = (model: string): string => links.api(model, '');
+const recordOf = (model: string, id: string): string => `${collectionOf(model)}${keySegment(id)}/`;
 
 /** Characters that curl expands in a URL. */
 const EXPANDED = /[[\]{}]/g;
@@ -42,7 +37,7 @@ const EXPANDED = /[[\]{}]/g;
  * The curl command for a request.
  * @param caller the user to log in as; curl asks for the password
  */
-export function curlCommand(request: ApiRequest, caller: Caller | undefined): string {
+function curlCommand(request: ApiRequest, caller: Caller | undefined): string {
   const { path, query } = request;
   const target = `${withBasePath(path)}${query === '' ? '' : `?${query}`}`;
   const url = request.client().origin + target.replace(EXPANDED, encodeURIComponent);
@@ -70,7 +65,7 @@ function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): 
  * Whether a page links to a resource: to all that the caller may read. Without credentials also to others, where browsers ask for
  * them.
  */
-export const isLinked = ({ isReadable, methods, seenBy }: ResourceView): boolean =>
+const isLinked = ({ isReadable, methods, seenBy }: ResourceView): boolean =>
   isReadable || (seenBy.key === ANYONE.key && methods.has('GET'));
 
 /** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
@@ -81,13 +76,13 @@ function targetOf(
 ): string | undefined {
   const [foreignKey, text] = reference(column, fields, model);
   if (text === null || !hasAddress(text)) return undefined;
-  if (column === model.primaryKey) return apiLinks.record(name, text);
+  if (column === model.primaryKey) return recordOf(name, text);
   const target = foreignKey.references && all.get(foreignKey.references.name);
-  return target && isLinked(target) ? apiLinks.record(target.name, text) : undefined;
+  return target && isLinked(target) ? recordOf(target.name, text) : undefined;
 }
 
 /** A record as indented JSON, with keys as links. A large record stays as it is: indenting it would block the event loop. */
-export async function recordJsonHtml(source: string, resource: ResourceView, depth = 0): Promise<Html> {
+async function recordJsonHtml(source: string, resource: ResourceView, depth = 0): Promise<Html> {
   if (source.length > LARGE_RECORD) return htmlInPieces(source);
   const fields = parseJsonFields(source);
   const lines = resource.output.map((column, index): Content => {
@@ -102,7 +97,7 @@ export async function recordJsonHtml(source: string, resource: ResourceView, dep
 }
 
 /** The document of a collection as indented JSON. Lets other requests run in between. */
-export async function collectionJsonHtml(
+async function collectionJsonHtml(
   { page, objects }: RecordPage,
   { next, previous }: PageLinks,
   resource: ResourceView,
@@ -123,7 +118,7 @@ export async function collectionJsonHtml(
 }
 
 /** The list of resources as indented JSON, with links to those that a GET can list. */
-export function indexJsonHtml(source: string, resources: ResourceViews): Html {
+function indexJsonHtml(source: string, resources: ResourceViews): Html {
   const isListed = (url: string): boolean => {
     const resource = resources.get(url.split('/').at(-2) ?? '');
     return resource !== undefined && isLinked(resource);
@@ -154,14 +149,12 @@ function filterTable({ model, output, all }: ResourceView): Html {
     return [
       html`<code>${name}</code>`,
       [...type.operators].join(', '),
-      related &&
-        isLinked(related) &&
-        html`<a href="${apiLinks.collection(related.name)}">${related.name}</a>`,
+      related && isLinked(related) && html`<a href="${collectionOf(related.name)}">${related.name}</a>`,
     ];
   });
   return html`<section>
-    <h2>Filters</h2>
-    ${table(['Column', 'Operators', 'Refers to'], rows, { caption: 'Filters' })}
+    <h2 id="filters">Filters</h2>
+    ${table(['Column', 'Operators', 'Refers to'], rows, { labelledBy: 'filters' })}
   </section>`;
 }
 
@@ -174,9 +167,9 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
       ${hasAdmin && html`<a href="${links.dashboard}">Admin area</a>`}
     </nav>`;
     const top = html`<header class="top">
-        <a class="brand" href="${apiLinks.index}">API</a> ${(caller || hasAdmin) && account}
+        <a class="brand" href="${apiRoot()}">API</a> ${(caller || hasAdmin) && account}
       </header>
-      ${crumbs && crumbList(crumbs, { text: 'API', href: apiLinks.index })}`;
+      ${crumbs && crumbList(crumbs, { text: 'API', href: apiRoot() })}`;
     const document = shell({
       title: title === 'API' ? title : `${title} · API`,
       kind: 'api',
@@ -197,7 +190,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
 
     home() {
       const body = html`<ul>
-        <li><a href="${apiLinks.index}">The API</a>, with a page for each resource</li>
+        <li><a href="${apiRoot()}">The API</a>, with a page for each resource</li>
         <li><a href="${withBasePath(OPENAPI_PATH)}">The OpenAPI document</a></li>
         ${hasAdmin && html`<li><a href="${links.dashboard}">The admin area</a></li>`}
       </ul>`;
@@ -229,7 +222,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
         record.length > MAX_HTML
           ? html`This record is too long for a page.`
           : await recordJsonHtml(record.toString(), resource);
-      const crumbs = [{ text: name, href: apiLinks.collection(name) }, id];
+      const crumbs = [{ text: name, href: collectionOf(name) }, id];
       return pageOf(`${name} ${id}`, { body: jsonAndCommand(json, request, caller), crumbs, caller });
     },
 
@@ -247,7 +240,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
           </ul>`
         }
         ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
-        <p><a href="${apiLinks.index}">Go to the list of resources</a></p>`;
+        <p><a href="${apiRoot()}">Go to the list of resources</a></p>`;
       return pageOf(title, { body, crumbs: [title], status, headers });
     },
   };

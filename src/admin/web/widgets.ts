@@ -133,13 +133,12 @@ export function table(
   rows: readonly (readonly Content[])[],
   options: {
     readonly numeric?: readonly boolean[];
-    readonly caption?: string;
     readonly labelledBy?: string;
     readonly className?: string;
     readonly rowClass?: string;
   } = {},
 ): Html {
-  const { numeric = [], caption, labelledBy, className = 'records', rowClass } = options;
+  const { numeric = [], labelledBy, className = 'records', rowClass } = options;
   const classes = titles.map((_, at) => numeric[at] === true && 'number');
   const cell = (content: Content, at: number): Html => {
     const row = { class: classes[at], 'data-label': titles[at] };
@@ -148,12 +147,6 @@ export function table(
       : html`<td${attributes(row)}>${content}</td>`;
   };
   return html`<table${attributes({ class: className, 'aria-labelledby': labelledBy })}>
-    ${
-      caption !== undefined &&
-      html`<caption class="hidden">
-        ${caption}
-      </caption>`
-    }
     <thead>
       <tr>
         ${titles.map((title, at) => html`<th${attributes({ scope: 'col', class: classes[at] })}>${title}</th>`)}
