@@ -21,7 +21,7 @@ import { shortened } from '../web/display-text.ts';
 import { phrase, t } from '../web/language.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { controlAttributes, labeledField, messagesOf, table } from '../web/widgets.ts';
+import { inputField, messagesOf, table } from '../web/widgets.ts';
 import { answerSteps, valuesWithLabels, type ActionSteps, type ShowValue } from './action-steps.ts';
 import { endOf, selectionTarget, type BulkContext } from './target.ts';
 
@@ -77,12 +77,13 @@ function replacePart(
   { searched, find, by }: Asked,
   errors: FieldErrors,
 ): Html | false {
-  const input = (name: keyof ReturnType<typeof replaceLabels>, text: string, hint?: string): Html => {
-    const parts = { errors: messagesOf(errors, name), hint };
-    const id = `field-${name}`;
-    const control = attributes({ ...controlAttributes(id, name, parts), type: 'text', value: text });
-    return labeledField(id, replaceLabels()[name], html`<input${control} />`, parts);
-  };
+  const input = (name: keyof ReturnType<typeof replaceLabels>, value: string, hint?: string): Html =>
+    inputField(
+      name,
+      replaceLabels()[name],
+      { type: 'text', value },
+      { errors: messagesOf(errors, name), hint },
+    );
   return (
     texts.length > 0 &&
     html`<fieldset>

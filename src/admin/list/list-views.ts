@@ -15,7 +15,7 @@ import { ListState } from '../web/list-state.ts';
 import { saveOnce, submitOnceField } from '../web/submit-once.ts';
 import { t } from '../web/language.ts';
 import { messageOf, textOf } from '../../messages.ts';
-import { checkbox, controlAttributes, labeledField } from '../web/widgets.ts';
+import { checkbox, inputField } from '../web/widgets.ts';
 
 /** What `$me` and `$me.column` are for the caller; the function returns null where the record has no such value. */
 async function valueOfMe(
@@ -118,7 +118,7 @@ export function saveView(context: ResourceContext): Action {
         title: `${button}: ${resource.title}`,
         crumbs: [list, button],
         address: links.action(resource.name, 'view', asked),
-        fields: html`${labeledField('field-title', t('title'), html`<input${attributes({ ...controlAttributes('field-title', 'title', parts), value })} />`, parts)}
+        fields: html`${inputField('title', t('title'), { value }, parts)}
         ${id === undefined ? html`${submitOnceField(sent)} ${caller.admin && checkbox({ name: 'shared', value: 1 }, t('shareView'))}` : checkbox({ name: 'delete', value: 1 }, t('deleteView'))}`,
         button: t('save'),
         back: list,

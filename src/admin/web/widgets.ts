@@ -13,9 +13,6 @@ const PASSWORDS = {
   _code: { label: 'secondFactorCode', autocomplete: 'one-time-code' },
 } as const;
 
-/** Whether the field is that of a code, which is shown as it is typed. */
-const isCode = (name: string): boolean => name === '_code';
-
 /** The labels of the fields for passwords and codes, by field name. */
 const passwordLabels = (): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(PASSWORDS).map(([name, { label }]) => [name, t(label)]));
@@ -62,6 +59,33 @@ export const labeledField = (id: string, label: Content, control: Content, parts
       }
     </div>
   </div>`;
+
+/** A field with an input. @param control what the input has besides its name and the parts of the field */
+export const inputField = (
+  name: string,
+  label: string,
+  control: Attributes,
+  parts: FieldParts = {},
+): Html => {
+  const id = `field-${name}`;
+  const input = { ...controlAttributes(id, name, parts), ...control };
+  return labeledField(id, label, html`<input${attributes(input)} />`, parts);
+};
+
+/** A field that chooses one of several options. */
+export const choiceField = (
+  name: string,
+  label: string,
+  options: readonly (readonly [value: string, text: string, lang?: string])[],
+  chosen: string,
+  hint?: string,
+): Html => {
+  const id = `field-${name}`;
+  const option = ([value, text, lang]: (typeof options)[number]): Html =>
+    html`<option${attributes({ value, lang, selected: value === chosen })}>${text}</option>`;
+  const select = attributes(controlAttributes(id, name, { hint }));
+  return labeledField(id, label, html`<select${select}>${options.map(option)}</select>`, { hint });
+};
 
 /** Turns `must be a number` into `Must be a number.` */
 export const sentence = (text: string): string => `${capitalized(text)}${/[.!?]$/.test(text) ? '' : '.'}`;
@@ -112,16 +136,13 @@ export const passwordFields = (
 ): Html =>
   html`${names.map((name) => {
     const { label, autocomplete } = PASSWORDS[name];
-    const id = `field-${name}`;
-    const hint = name === '_password' ? newHint : isCode(name) ? codeHint : '';
-    const parts = { hint, errors: errors[name], isRequired };
-    const control = {
-      ...controlAttributes(id, name, parts),
-      type: isCode(name) ? 'text' : 'password',
-      autocomplete,
-      inputmode: isCode(name) && 'numeric',
-    };
-    return labeledField(id, t(label), html`<input${attributes(control)} />`, parts);
+    // A code is shown as it is typed.
+    const control =
+      name === '_code'
+        ? { type: 'text', autocomplete, inputmode: 'numeric' }
+        : { type: 'password', autocomplete };
+    const hint = { _password: newHint, _code: codeHint, _current: '', _repeat: '' }[name];
+    return inputField(name, t(label), control, { hint, errors: errors[name], isRequired });
   })}`;
 
 /**
