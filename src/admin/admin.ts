@@ -83,7 +83,7 @@ function contextOf(
 /** The address that a login leads to after a form was sent: the page of the form, or the one above if the page has no GET. */
 const addressAfterLogin = (path: string): string =>
   path
-    .replace(/-\/(logout|sessions|display|bulk)\/?$/, '')
+    .replace(/-\/(logout|display|bulk)\/?$/, '')
     .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
 
 /** Redirects to the login, which leads back to the page. A change is not repeated after the login. */

@@ -3,7 +3,7 @@ import { isKeyless } from '../db/schema/model.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
 import { userAccess } from './session/access-page.ts';
-import { chooseDisplay, endOtherSessions, ownAccount } from './session/account-page.ts';
+import { chooseDisplay, ownAccount } from './session/account-page.ts';
 import { runAction, showAction, type Action } from './session/action.ts';
 import { actOnRecord } from './actions/custom-actions.ts';
 import { confirmDelete, showDelete } from './actions/delete.ts';
@@ -73,7 +73,6 @@ export const GENERAL_PAGES = {
   'set-password': {},
   logout: { change: logOut },
   account: pageOf(ownAccount),
-  sessions: { change: endOtherSessions },
   tokens: pageOf(ownTokens),
   'second-factor': pageOf(ownSecondFactor),
   confirm: pageOf(codeConfirmation),

@@ -169,14 +169,14 @@ describe('the account page', () => {
   test('revokes a token of the user, and of no one else', async () => {
     const [own, other] = [tokenIn(await makeToken(sue, 'sue')), tokenIn(await makeToken(ada, 'ada'))];
     assert.match(
-      readable(await sue.follow(await sue.post(TOKENS, { _revoke: idOf(other) }))),
+      readable(await sue.follow(await sue.post(ACCOUNT, { _revoke: idOf(other) }))),
       /Your account/,
     );
     assert.equal(await statusWith(other, '/api/customer/'), 200);
-    const done = await sue.post(TOKENS, { _revoke: idOf(own) });
+    const done = await sue.post(ACCOUNT, { _revoke: idOf(own) });
     assert.match((await sue.follow(done)).text, /class="flash done"[^>]*>The token was revoked\./);
     assert.equal(await statusWith(own, '/api/customer/'), 401);
-    const again = await sue.follow(await sue.post(TOKENS, { _revoke: idOf(own) }));
+    const again = await sue.follow(await sue.post(ACCOUNT, { _revoke: idOf(own) }));
     assert.match(again.text, /class="flash failed"[^>]*>There is no such token\./);
   });
 

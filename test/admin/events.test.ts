@@ -89,7 +89,7 @@ describe('events', () => {
 
   test('are ended sessions, with their number', async () => {
     const [one] = [await logIn(service, 'otto'), await logIn(service, 'otto'), await logIn(service, 'otto')];
-    const ended = await eventOf('session.ended', () => one.post('/admin/-/sessions/'));
+    const ended = await eventOf('session.ended', () => one.post('/admin/-/account/', { _sessions: 'end' }));
     assert.deepEqual([ended.user_name, ended.facts], ['otto', { sessions: 2 }]);
   });
 

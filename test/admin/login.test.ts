@@ -195,7 +195,7 @@ describe('the account page', () => {
     });
     assert.equal(answer.location, ACCOUNT);
     assert.notEqual(here.cookies.get(SESSION), token);
-    assert.match(readable(await here.get(ACCOUNT)), /You have no other sessions/);
+    assert.match(readable(await here.get(ACCOUNT)), /There are no other sessions/);
     assert.equal(await isIn(there), false);
     there.cookies.set(SESSION, token);
     assert.equal(await isIn(there), false);
@@ -221,8 +221,8 @@ describe('the account page', () => {
     assert.equal([...page.text.matchAll(/this session/g)].length, 1);
     for (const { cookies } of [there, here])
       assert.doesNotMatch(page.text, new RegExp(cookies.get(SESSION) ?? ''));
-    const done = await here.post('/admin/-/sessions/');
-    assert.match((await here.follow(done)).text, /One other session was ended\./);
+    const done = await here.post(ACCOUNT, { _sessions: 'end' });
+    assert.match((await here.follow(done)).text, /1 session ended\./);
     assert.deepEqual([await isIn(here), await isIn(there), await isIn(others)], [true, false, true]);
   });
 });

@@ -79,7 +79,7 @@ const PAGES: Record<number, readonly string[]> = {
     `/admin/thing/?name=${'x'.repeat(9000)}`,
   ],
   405: [
-    '/admin/-/logout/', '/admin/-/sessions/', '/admin/thing/-/bulk/',
+    '/admin/-/logout/', '/admin/-/display/', '/admin/thing/-/bulk/',
   ],
 }; // prettier-ignore
 for (const [status, paths] of Object.entries(PAGES))

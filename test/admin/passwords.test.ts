@@ -1,7 +1,10 @@
 // Passwords: rules for new ones, the end of sessions, and changes for which an admin must enter the current one.
 import assert from 'node:assert/strict';
+import { hash as hashOf } from '@node-rs/argon2';
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import type { Resource } from '../../src/index.ts';
+import { CHEAP_COSTS } from '../hash-costs.ts';
 import { basic, cheapHash, startService } from '../support.ts';
 import {
   confirmImport,
@@ -234,6 +237,28 @@ test('a change of the own password during another one redirects to the login', a
   const again = await sent;
   assert.equal(again.status, 303, again.text);
   assert.match(readable(await uma.follow(again)), /log in with the new one\./);
+});
+
+test('a session that ends while its password waits makes no token', async () => {
+  const id = await service.addUser('wim', { admin: true });
+  const wim = await logIn(service, 'wim');
+  const hash = await hashOf('pw-wim', { ...CHEAP_COSTS, timeCost: 2 });
+  const mark = createHash('sha256').update(hash).digest('hex');
+  await service.sql`update "user" set password = ${hash} where id = ${id}`;
+  await service.sql`update vitrine_session set password_mark = ${mark} where user_key = ${id}::text`;
+  const form = { ...fieldsOf(await wim.get('/admin/-/tokens/')), _current: 'pw-wim' };
+  const { sent } = await service.sql.begin(async (transaction) => {
+    // The form waits for the new hash of a right password.
+    await transaction`select from "user" where id = ${id} for update`;
+    const answer = wim.post('/admin/-/tokens/', form);
+    await lockedOut(service);
+    await ada.post(`/admin/user/${id}/access/`, { _sessions: 'end' });
+    return { sent: answer };
+  });
+  const refused = await sent;
+  assert.equal(refused.status, 303, refused.text);
+  assert.match(readable(await wim.follow(refused)), /nothing was changed/i);
+  assert.equal((await service.sql`select from vitrine_token where user_key = ${id}::text`).length, 0);
 });
 
 test('a password of a user who changes in the meantime is refused on its page', async () => {

@@ -74,7 +74,7 @@ describe('the cookie of a session', () => {
       assert.equal(browser.cookies.has(SESSION), false);
       await browser.get('/admin/-/account/', seen);
       // The message is shown once, although a GET has no header that shows TLS.
-      await browser.post('/admin/-/sessions/', {}, own);
+      await browser.post('/admin/-/account/', { _sessions: 'end' }, own);
       assert.match((await browser.get('/admin/-/account/', seen)).text, /class="flash done"/);
       assert.doesNotMatch((await browser.get('/admin/-/account/', seen)).text, /class="flash/);
       await browser.post('/admin/-/logout/', {}, own);
@@ -295,7 +295,7 @@ describe('a session ends', () => {
     test('when its user ends all other sessions', async () => {
       const [browser, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
       await locked(async () => {
-        assert.equal((await browser.post('/admin/-/sessions/')).status, 303);
+        assert.equal((await browser.post('/admin/-/account/', { _sessions: 'end' })).status, 303);
         assert.equal(await isIn(other), false);
       });
       assert.equal(await isIn(other), false);

@@ -1,5 +1,6 @@
 // The page about the access of a user, for admins: what the roles allow, sessions, tokens, and a link to set a password.
 import { Problem, notFound } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
 import type { User } from '../../query/statements/user-statements.ts';
 import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 import {
@@ -9,22 +10,22 @@ import {
   areaAccessOf,
   mayEnter,
   type Access,
+  type Caller,
 } from '../../resources/access/access.ts';
 import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { allowedIn, ofReadable, rowsOfView } from '../../resources/access/who-may.ts';
 import { LINK_HOURS } from '../../resources/users/password-links.ts';
-import type { RecordContext } from '../web/admin-context.ts';
+import type { AdminContext, RecordContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectDone } from '../web/admin-request.ts';
-import { shortened } from '../web/display-text.ts';
+import { redirectDone, redirectFailed } from '../web/admin-request.ts';
+import { browserName, moment, shortened } from '../web/display-text.ts';
+import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
-import { eitherOr, listed, t } from '../web/language.ts';
+import { eitherOr, listed, phrase, t } from '../web/language.ts';
 import { buttonForm, listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
-import { table } from '../web/widgets.ts';
+import { labeledField, table } from '../web/widgets.ts';
 import type { Action } from './action.ts';
-import { sessionSection, shownOnce, tokenSection } from './account-page.ts';
 import { mayManageAccess } from './password-confirmation.ts';
-import { revoke } from './token-page.ts';
 
 const VERBS = { read: 'maySee', create: 'mayAdd', update: 'mayChange', delete: 'mayDelete' } as const;
 const FURTHER = { export: 'mayExport', import: 'mayImport', history: 'maySeeHistory' } as const;
@@ -84,10 +85,86 @@ function effectSection(context: RecordContext, user: User): Html {
   </section>`;
 }
 
+/** The sessions and tokens of a user, with the buttons of `endAccess`. @param address what answers them @param addToken a link */
+export async function accessSections(
+  { sessions, tokens, token, csrf }: AdminContext,
+  user: Pick<Caller, 'id'>,
+  address: string,
+  addToken?: Html,
+): Promise<Html> {
+  const [open, made] = await Promise.all([sessions.list(user, token), tokens?.list(user.id)]);
+  const isOwn = open.some(({ isCurrent }) => isCurrent);
+  const sessionRows = open.map(({ agent, address, created, seen, isCurrent }) => [
+    html`<span title="${agent}">${browserName(agent)}</span>${isCurrent && html` <span class="badge">${t('thisSession')}</span>`}`,
+    address,
+    moment(created),
+    moment(seen),
+  ]); // prettier-ignore
+  const end = t(isOwn ? 'endAllOtherSessions' : 'endAllSessions');
+  const tokenRows = made?.map(({ id, label, scope, expires, used, isValid }) => {
+    const hidden = html`<span class="hidden">${label || id}</span>`;
+    const revoke = phrase('revokeToken', { token: hidden });
+    return [
+      html`${label || t('tokenNumber', { id })}${!isValid && html` <span class="badge">${t('notValid')}</span>`}`,
+      scope.models?.join(', ') ?? t('all'),
+      scope.methods?.join(', ') ?? t('all'),
+      expires === null ? t('never') : moment(expires),
+      used === null ? t('never') : moment(used),
+      buttonForm(address, csrf, revoke, 'secondary', ['_revoke', id]),
+    ];
+  });
+  const tokenTitles = [t('token'), t('resources'), t('methods'), t('expires'), t('lastUsed'), t('revoke')];
+  return html`<section>
+      <h2>${t('sessions')}</h2>
+      ${open.length > 0 && table([t('browser'), t('address'), t('since'), t('lastUsed')], sessionRows)}
+      ${
+        open.length > (isOwn ? 1 : 0)
+          ? buttonForm(address, csrf, end, 'secondary', ['_sessions', 'end'])
+          : html`<p class="hint">${t(isOwn ? 'thereAreNoOtherSessions' : 'noSessions')}</p>`
+      }
+    </section>
+    ${
+      tokenRows &&
+      html`<section>
+        <h2>${t('tokens')}</h2>
+        ${tokenRows.length > 0 ? table(tokenTitles, tokenRows) : html`<p class="hint">${t('noTokens')}</p>`}
+        ${addToken}
+      </section>`
+    }`;
+}
+
+/** Ends the other sessions of a user, or revokes a token, if the form is a button for that. @param page where the browser goes */
+export async function endAccess(
+  context: AdminContext,
+  user: Pick<Caller, 'id' | 'name'>,
+  form: Form,
+  page: string,
+): Promise<Reply | undefined> {
+  const { sessions, tokens, token, caller, report } = context;
+  const revoked = form.get('_revoke');
+  if (revoked !== undefined) {
+    if (!(await tokens?.revoke(revoked, user.id))) return redirectFailed(context, page, t('noSuchToken'));
+    void report('token.revoked', { token: revoked });
+    return redirectDone(context, page, t('tokenRevoked'));
+  }
+  if (form.get('_sessions') === undefined) return undefined;
+  const count = await sessions.endOthers(user, token);
+  void report('session.ended', { sessions: count, ...(user.id !== caller.id && { of: user.name }) });
+  return redirectDone(context, page, t('sessionsEnded', { count }));
+}
+
+/** A secret to copy, on the only page that shows it. */
+export const shownOnce = (label: string, secret: string): Html =>
+  labeledField(
+    'secret',
+    label,
+    html`<input id="secret" value="${secret}" readonly autocomplete="off" spellcheck="false" />`,
+  );
+
 /** Shows the access of a user, ends sessions, revokes tokens, and makes a link to set a password. @throws Problem 404 */
 export async function userAccess(context: RecordContext): Promise<Action> {
   if (!mayManageAccess(context)) throw notFound(t('noPage'));
-  const { browsing, accounts, resource, sessions, tokens, csrf, token, request, report } = context;
+  const { browsing, accounts, resource, request, report } = context;
   const record = await browsing.preview(resource, context.id);
   const { id } = record;
   const user = await accounts.withKey(id);
@@ -101,13 +178,7 @@ export async function userAccess(context: RecordContext): Promise<Action> {
 
   return {
     async page() {
-      const [open, made] = await Promise.all([sessions.list(user, token), tokens?.list(user.id)]);
-      const isOwn = open.some(({ isCurrent }) => isCurrent);
-      const end = t(isOwn ? 'endAllOtherSessions' : 'endAllSessions');
-      const endSessions =
-        open.length > (isOwn ? 1 : 0)
-          ? buttonForm(address, csrf, end, 'secondary', ['_sessions', 'end'])
-          : html`<p class="hint">${t(isOwn ? 'thereAreNoOtherSessions' : 'noSessions')}</p>`;
+      const sections = await accessSections(context, user, address);
       return {
         title: t('accessOf', { label }),
         crumbs,
@@ -115,8 +186,7 @@ export async function userAccess(context: RecordContext): Promise<Action> {
         fields: html`<p>${t('aboutLink', { hours: LINK_HOURS })}</p>`,
         button: t('makeLink'),
         around: (form) =>
-          html`${effectSection(context, user)} ${sessionSection(t('sessions'), open, endSessions)}
-          ${made && tokenSection(t('tokens'), made, address, csrf)}
+          html`${effectSection(context, user)} ${sections}
           ${
             passwordLinks &&
             html`<section>
@@ -128,15 +198,9 @@ export async function userAccess(context: RecordContext): Promise<Action> {
     },
 
     async check(form) {
-      const revoked = form.get('_revoke');
-      if (revoked !== undefined) return revoke(context, revoked, user.id, address);
-      if (form.get('_sessions') !== undefined) {
-        const count = await sessions.endOthers(user, token);
-        void report('session.ended', { sessions: count, of: user.name });
-        return redirectDone(context, address, t('sessionsEnded', { count }));
-      }
-      if (!passwordLinks) throw new Problem(409, t('noLinkForUser'));
-      return undefined;
+      const ended = await endAccess(context, user, form, address);
+      if (!ended && !passwordLinks) throw new Problem(409, t('noLinkForUser'));
+      return ended;
     },
 
     needs: () => ({ password: t('requiredForLink') }),

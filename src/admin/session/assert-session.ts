@@ -4,15 +4,20 @@ import type { Caller } from '../../resources/access/access.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { t } from '../web/language.ts';
 
+/** Whether the session goes on. @throws Problem 403 if the user has other roles now */
+export async function goesOn({ sessions, token, caller }: AdminContext): Promise<boolean> {
+  const now = await sessions.find(token);
+  if (now && (now.admin !== caller.admin || now.facts !== caller.facts))
+    throw new Problem(403, t('rightsChangedBefore'));
+  return now !== undefined;
+}
+
 /**
  * Checks the session again before a transaction commits, because the transaction can take minutes.
  * @throws Problem 403 if the session has ended, or if the user has other roles now
  */
-export async function assertSession({ sessions, token, caller }: AdminContext): Promise<void> {
-  const now = await sessions.find(token);
-  if (!now) throw new Problem(403, t('sessionEndedBefore'));
-  if (now.admin !== caller.admin || now.facts !== caller.facts)
-    throw new Problem(403, t('rightsChangedBefore'));
+export async function assertSession(context: AdminContext): Promise<void> {
+  if (!(await goesOn(context))) throw new Problem(403, t('sessionEndedBefore'));
 }
 
 /**

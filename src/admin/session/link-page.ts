@@ -14,9 +14,9 @@ import { ANONYMOUS_LIMIT, readForm } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
-import { errorSummary, passwordFields } from '../web/widgets.ts';
+import { errorSummary } from '../web/widgets.ts';
 import { loginAddress } from './login.ts';
-import { passwordHint, refusedPassword, typedPassword } from './password-confirmation.ts';
+import { newPasswordFields, refusedPassword, typedPassword } from './password-confirmation.ts';
 
 /** No request names the address of this page. With `no-referrer`, forms would not name their origin either. */
 const HEADERS = { 'Referrer-Policy': 'strict-origin' };
@@ -54,8 +54,7 @@ export async function answerPasswordLink(
           <form method="post" action="${links.page('set-password')}" class="login">
             <p>${phrase('forUser', { name: html`<b>${caller.name}</b>` })}</p>
             <input type="hidden" name="link" value="${link}" />
-            <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
-            ${passwordFields(['_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}
+            ${newPasswordFields(column, rules, errors, caller.name)}
             <button class="primary">${t('setPassword')}</button>
           </form>`,
         Object.keys(errors).length > 0 ? 400 : 200,

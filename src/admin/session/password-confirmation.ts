@@ -2,7 +2,7 @@
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, addError, errorOf, type FieldErrors } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
-import { mayEnter } from '../../resources/access/access.ts';
+import { CallerChanged, mayEnter } from '../../resources/access/access.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -14,6 +14,7 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { passwordFields } from '../web/widgets.ts';
+import { goesOn } from './assert-session.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
 interface UserColumns {
@@ -50,10 +51,8 @@ export function hasPrivilegeColumn(
   isNew: boolean,
 ): boolean {
   const { username, active, admin, role } = userColumns(context) ?? {};
-  return columns.some(
-    (column) =>
-      [active, admin, role].includes(column) || (column !== undefined && column === username && !isNew),
-  );
+  const privileged = [active, admin, role, isNew ? undefined : username];
+  return columns.some((column) => privileged.includes(column));
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
@@ -154,7 +153,7 @@ async function verifyField(
 export const isCodeDue = ({ caller }: Pick<AdminContext, 'caller'>): boolean => caller.secondFactor === 'due';
 
 /** Verifies the code in the form, if one is due. */
-export async function confirmCode(context: AdminContext, form: Form): Promise<Refusal | undefined> {
+async function confirmCode(context: AdminContext, form: Form): Promise<Refusal | undefined> {
   const { authentication, secondFactors, caller, request, token } = context;
   if (!isCodeDue(context) || !secondFactors) return undefined;
   return verifyField(form, '_code', t('wrongOrUsed'), async (code) => {
@@ -164,17 +163,21 @@ export async function confirmCode(context: AdminContext, form: Form): Promise<Re
   });
 }
 
-/** Verifies the admin's own password in the form, and the code where one is due; undefined if they are right. */
+/**
+ * Verifies the admin's own password in the form, and the code where one is due; undefined if they are right.
+ * @throws CallerChanged if the session has ended while the password waited, perhaps because the form was sent twice
+ */
 export async function confirmCaller(
   context: AdminContext,
   form: Form,
   { password = false, code = false }: Needs,
 ): Promise<Refusal | undefined> {
-  const refusal =
-    password === false
-      ? undefined
-      : await verifyField(form, '_current', t('notYourPassword'), (text) => verifyCaller(context, text));
-  return refusal ?? (password !== false || code ? confirmCode(context, form) : undefined);
+  if (password === false) return code ? confirmCode(context, form) : undefined;
+  const refusal = await verifyField(form, '_current', t('notYourPassword'), (text) =>
+    verifyCaller(context, text),
+  );
+  if (!(await goesOn(context))) throw new CallerChanged();
+  return refusal ?? confirmCode(context, form);
 }
 
 /**
@@ -237,6 +240,20 @@ export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminV
   Object.fromEntries(
     Object.entries(errors).map(([key, messages]) => [key === column?.key ? '_password' : key, messages]),
   );
+
+/**
+ * The fields for a new password, and for the admin's own one if it is needed.
+ * @param user for whom password managers keep what is typed
+ */
+export const newPasswordFields = (
+  column: Column,
+  rules: PasswordRules,
+  errors: FieldErrors,
+  user: string,
+  isConfirmed = false,
+): Html =>
+  html`<input type="hidden" name="username" value="${user}" autocomplete="username" />
+    ${passwordFields([...(isConfirmed ? ['_current' as const] : []), '_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}`;
 
 /** The hint beside the field for a new password. */
 export function passwordHint(column: Column, rules: PasswordRules): string {

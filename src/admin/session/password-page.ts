@@ -5,7 +5,7 @@ import type { Action } from './action.ts';
 import {
   isAdminRecord,
   isOwnUser,
-  passwordHint,
+  newPasswordFields,
   refusedPassword,
   rulesOf,
   showsUsers,
@@ -19,7 +19,6 @@ import { t } from '../web/language.ts';
 import { listCrumb, recordCrumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
-import { passwordFields } from '../web/widgets.ts';
 
 /** Sets the password of a record. The page never contains a stored or a typed password. @throws Problem 404 */
 export async function setPassword(context: RecordContext): Promise<Action> {
@@ -38,14 +37,7 @@ export async function setPassword(context: RecordContext): Promise<Action> {
       title: t('passwordOf', { label }),
       crumbs: [listCrumb(resource), recordCrumb(resource, stored), t('password')],
       address: links.part(name, id, 'password'),
-      fields: html`<input
-          type="hidden"
-          name="username"
-          value="${isAdmins ? context.caller.name : label}"
-          autocomplete="username"
-        />
-        ${isAdmins && passwordFields(['_current'], errors)}
-        ${passwordFields(['_password', '_repeat'], errors, { hint: passwordHint(column, rulesOf(context)) })}
+      fields: html`${newPasswordFields(column, rulesOf(context), errors, isAdmins ? context.caller.name : label, isAdmins)}
         <p class="hint">${t(isOwn ? 'passwordEndsSessions' : 'passwordEndsSessionsOfUser')}</p>`,
       button: t('setPassword'),
       back: { text: t('backToRecord'), href: record },

@@ -1,6 +1,5 @@
-// The page that makes a token of the API for the own user, and the buttons that revoke one.
+// The page that makes a token of the API for the own user.
 import { Problem, addError, notFound, type FieldErrors } from '../../errors.ts';
-import type { Reply } from '../../http/message/message.ts';
 import { messageOf } from '../../messages.ts';
 import { checkText } from '../../db/types/json-values.ts';
 import { ADMIN, accessOf } from '../../resources/access/access.ts';
@@ -10,13 +9,12 @@ import { DEFAULT_DAYS, MAX_LABEL, MAX_TOKENS, expiryAfter, readScope } from '../
 import { saveOnce, submitOnceField } from '../web/submit-once.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
-import { controlAttributes, labeledField } from '../web/widgets.ts';
-import { shownOnce } from './account-page.ts';
+import { choiceField, inputField } from '../web/widgets.ts';
+import { shownOnce } from './access-page.ts';
 import type { Action } from './action.ts';
 
 const labels = () => ({ label: t('label'), resources: t('resources'), methods: t('methods') });
@@ -37,23 +35,14 @@ function tokenFields({ views, caller }: AdminContext, errors: FieldErrors, sent:
   // The caller may do something with these in the API.
   const named = [...views(accessOf(caller))].flatMap(([name, view]) => (allowedIn(view) ? [name] : []));
   const days = sent?.get('expires') ?? String(DEFAULT_DAYS);
-  const option = (value: string, text: string): Html =>
-    html`<option value="${value}" ${attributes({ selected: value === days })}>${text}</option>`;
-  const label = { hint: t('tokenHint'), errors: errors['label'] };
-  const input = {
-    ...controlAttributes('field-label', 'label', label),
-    value: sent?.get('label'),
-    maxlength: MAX_LABEL,
-  };
-  const expires = html`<select id="field-expires" name="expires">
-    ${DAYS.map((count) => option(String(count), t('afterDays', { count })))} ${option('never', t('never'))}
-  </select>`;
-  return html`${submitOnceField(sent)} ${labeledField('field-label', t('label'), html`<input${attributes(input)} />`, label)}
+  const choices = DAYS.map((count) => [String(count), t('afterDays', { count })] as const);
+  const label = { value: sent?.get('label'), maxlength: MAX_LABEL };
+  return html`${submitOnceField(sent)} ${inputField('label', t('label'), label, { hint: t('tokenHint'), errors: errors['label'] })}
     ${checkboxes('resources', named, sent)} ${checkboxes('methods', METHODS, sent)}
-    ${labeledField('field-expires', t('expires'), expires)}`; // prettier-ignore
+    ${choiceField('expires', t('expires'), [...choices, ['never', t('never')]], days)}`; // prettier-ignore
 }
 
-/** Makes a token, or revokes one of the caller. @throws Problem 404 if the database has no table for tokens */
+/** Makes a token for the caller. @throws Problem 404 if the database has no table for tokens */
 export function ownTokens(context: AdminContext): Action {
   const { tokens, caller, views, report } = context;
   if (!tokens) throw notFound(t('noPage'));
@@ -87,8 +76,6 @@ export function ownTokens(context: AdminContext): Action {
     }),
 
     check(form) {
-      const id = form.get('_revoke');
-      if (id !== undefined) return revoke(context, id, caller.id, links.page('account'));
       const { errors } = read(form);
       return Object.keys(errors).length > 0 ? { errors, status: 400 } : undefined;
     },
@@ -97,13 +84,13 @@ export function ownTokens(context: AdminContext): Action {
 
     async run(form) {
       let token: string | undefined;
-      await saveOnce(context, form, async (_, transaction) => {
+      const { id } = await saveOnce(context, form, async (_, transaction) => {
         const made = await tokens.add(caller.id, read(form).facts, transaction.run);
         if (!made) throw new Problem(409, messageOf('tooManyTokens', { max: MAX_TOKENS }));
         token = made.token;
-        void report('token.made', { token: made.id });
         return made;
       });
+      if (token !== undefined) void report('token.made', { token: id });
       const body = html`${
           token === undefined
             ? html`<p class="lead">${t('tokenSentTwice')}</p>`
@@ -114,19 +101,4 @@ export function ownTokens(context: AdminContext): Action {
       return pageReply(context, { title: t('yourNewToken'), crumbs, kind: 'form', body });
     },
   };
-}
-
-/** Revokes a token of a user, and redirects to the page. */
-export async function revoke(
-  context: AdminContext,
-  id: string,
-  userId: string,
-  page: string,
-): Promise<Reply> {
-  const { tokens, report } = context;
-  const isRevoked = await tokens?.revoke(id, userId);
-  if (isRevoked) void report('token.revoked', { token: id });
-  return isRevoked
-    ? redirectDone(context, page, t('tokenRevoked'))
-    : redirectFailed(context, page, t('noSuchToken'));
 }
