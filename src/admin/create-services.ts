@@ -17,6 +17,7 @@ import {
   type AdminView,
   type AdminViews,
 } from '../resources/access/admin-view.ts';
+import type { Passwords } from '../resources/users/password-hashing.ts';
 import type { Schema } from '../resources/setup/schema-setup.ts';
 import { historyOf, maskHistory } from '../query/statements/visible-history.ts';
 import { ADMIN, ADMIN_AREA, identityOf, isForAdmins, type Access } from '../resources/access/access.ts';
@@ -36,7 +37,6 @@ export interface AdminOptions extends Pick<
   Services,
   | 'settings'
   | 'authentication'
-  | 'passwords'
   | 'sessions'
   | 'secondFactors'
   | 'tokens'
@@ -49,6 +49,7 @@ export interface AdminOptions extends Pick<
   | 'recordEvent'
 > {
   readonly replicas: Replicas;
+  readonly passwords: Passwords;
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
   readonly panels: readonly Panel[];
@@ -75,8 +76,16 @@ const MAX_KEYS = 200;
  * Builds the services that all requests share.
  * @returns the resources that admins see, what a request without a session needs, and a function that returns the services for one request
  */
-export function createServices({ definitions, schema, panels, secret, replicas, ...parts }: AdminOptions) {
-  const { settings, passwords, views } = parts;
+export function createServices({
+  definitions,
+  schema,
+  panels,
+  secret,
+  replicas,
+  passwords,
+  ...parts
+}: AdminOptions) {
+  const { settings, views } = parts;
   const database = replicas.primary;
   const { models } = schema;
 

@@ -41,9 +41,9 @@ describe('a failed login', () => {
       ['ada', 'x'.repeat(1025)],
     ] as const) {
       const { status, headers, text } = await attempt(name, password);
-      const [, username = ''] = /name="username"\s+value="([^"]*)"/.exec(text) ?? [];
+      const [, username = ''] = /name="username"[^>]*?\svalue="([^"]*)"/.exec(text) ?? [];
       assert.equal(username, name);
-      const page = text.replace(/name="username"\s+value="[^"]*"/, '').replace(csrfIn(text), '');
+      const page = text.replace(` value="${name}"`, '').replace(csrfIn(text), '');
       const others = [...headers].filter(([key]) => !['date', 'content-length', 'set-cookie'].includes(key));
       answers.push({ status, page, others, cookies: headers.getSetCookie().length });
       assert.equal(status, 401);

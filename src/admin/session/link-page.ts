@@ -1,6 +1,5 @@
 // The page where a person with a link sets a password. It needs no session, and is for users who may not enter the admin area, too.
 import { requiredColumn } from '../../db/schema/model.ts';
-import type { FieldErrors } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { authorOf, Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { areaAccessOf, CallerChanged, mayEnter } from '../../resources/access/access.ts';
@@ -15,14 +14,14 @@ import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
 import { errorSummary } from '../web/widgets.ts';
-import { loginAddress } from './login.ts';
-import { newPasswordFields, refusedPassword, typedPassword } from './password-confirmation.ts';
+import { loginAddress, loginForm } from './login.ts';
+import { newPasswordFields, refusedPassword, typedPassword, type Refusal } from './password-confirmation.ts';
 
 /** No request names the address of this page. With `no-referrer`, forms would not name their origin either. */
 const HEADERS = { 'Referrer-Policy': 'strict-origin' };
 
 const page = (title: string, body: Html, status = 200): Reply =>
-  pageReply(undefined, { title, kind: 'login', status, body }, HEADERS);
+  pageReply(undefined, { title, kind: 'login', body, status }, HEADERS);
 
 const badLink = (): Reply =>
   page(
@@ -47,28 +46,24 @@ export async function answerPasswordLink(
     const { users, operations } = servicesFor(request, areaAccessOf(caller));
     const column = requiredColumn(users.model, 'password');
     const rules = { name: caller.name, minPassword: settings.minPassword };
-    const show = (errors: FieldErrors): Reply =>
-      page(
-        t('setYourPassword'),
-        html`${errorSummary(errors)}
-          <form method="post" action="${links.page('set-password')}" class="login">
-            <p>${phrase('forUser', { name: html`<b>${caller.name}</b>` })}</p>
-            <input type="hidden" name="link" value="${link}" />
-            ${newPasswordFields(column, rules, errors, caller.name)}
-            <button class="primary">${t('setPassword')}</button>
-          </form>`,
-        Object.keys(errors).length > 0 ? 400 : 200,
-      );
-    if (!form) return show({});
+    const show = ({ errors, status }: Pick<Refusal, 'errors' | 'status'>): Reply => {
+      const fields = html`${errorSummary(errors)}
+        <p>${phrase('forUser', { name: html`<b>${caller.name}</b>` })}</p>
+        <input type="hidden" name="link" value="${link}" />
+        ${newPasswordFields(column, rules, errors, caller.name)}`;
+      const parts = { title: t('setYourPassword'), fields, button: t('setPassword'), status };
+      return loginForm('set-password', parts, HEADERS);
+    };
+    if (!form) return show({ errors: {}, status: 200 });
     request.recognize(caller);
     const { text, refusal } = typedPassword(form, column, rules);
-    if (refusal) return show(refusal.errors);
+    if (refusal) return show(refusal);
     try {
       const own = { ...users, readonly: new Set<never>() };
       await setOwnPassword(own, operations, { ...authorOf(caller, request), precondition }, text);
       void recordEvent('password.set', factsOf(request, caller, { by: 'link' }));
     } catch (error) {
-      return show(refusedPassword(error, column).errors);
+      return show(refusedPassword(error, column));
     }
     if (mayEnter(caller, admitted)) return redirect(loginAddress(links.dashboard, 'set'));
     return page(t('yourPasswordWasSet'), html`<p class="lead">${t('useItNow')}</p>`);

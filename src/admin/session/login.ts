@@ -20,12 +20,12 @@ import {
 } from '../web/admin-request.ts';
 import type { AdminContext, LoginServices } from '../web/admin-context.ts';
 import { LOGIN_LIMIT, createForm, readForm, type Form } from '../web/form-data.ts';
-import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import { html, type Content } from '../web/html.ts';
 import { t, type PlainCode } from '../web/language.ts';
 import { UNSAVED } from '../web/unsaved-form.ts';
 import { pageReply } from '../web/layout.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { errorSummary, labeledField, passwordFields } from '../web/widgets.ts';
+import { errorSummary, inputField, passwordFields } from '../web/widgets.ts';
 import { recoveryCodes, secretIn, setUpFields } from './second-factor-page.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
@@ -35,6 +35,27 @@ const refused = (): Problem => new Problem(401, t('loginRefused'));
 
 /** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
+
+/** A page without a session. @param page that its form is sent to */
+export function loginForm(
+  page: 'login' | 'set-password',
+  parts: {
+    readonly title: string;
+    readonly fields: Content;
+    readonly button: string;
+    readonly after?: Content;
+    readonly status?: number;
+  },
+  headers?: Reply['headers'],
+): Reply {
+  const { title, fields, button, after, status = 200 } = parts;
+  const body = html`<form method="post" action="${links.page(page)}" class="login">
+    ${fields}
+    <button class="primary">${button}</button>
+    ${after}
+  </form>`;
+  return pageReply(undefined, { title, kind: 'login', status, body }, headers);
+}
 
 interface LoginPage {
   readonly name?: string;
@@ -50,32 +71,15 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsa
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
-  const state = { 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' };
-  const field = (id: string, label: string, more: Attributes): Html =>
-    labeledField(
-      id,
-      label,
-      html`<input${attributes({ id, name: id, ...more, required: true, ...state })} />`,
-    );
-  const body = html`<form method="post" action="${links.page('login')}" class="login">
-    <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
+  const state = { required: true, 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' };
+  const fields = html`<input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     ${carriedFields({ next, unsaved })}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
-    ${field('username', t('userName'), { value: name, autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', autofocus: !problem })}
-    ${field('password', t('password'), { type: 'password', autocomplete: 'current-password', autofocus: problem !== undefined })}
-    <button class="primary">${t('logIn')}</button>
-  </form>`;
-  return pageReply(
-    undefined,
-    {
-      title: t('logIn'),
-      kind: 'login',
-      status: problem?.status ?? (unsaved === undefined ? 200 : 401),
-      body,
-    },
-    { ...cookies, ...problem?.headers },
-  );
+    ${inputField('username', t('userName'), { ...state, value: name, autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', autofocus: !problem })}
+    ${inputField('password', t('password'), { ...state, type: 'password', autocomplete: 'current-password', autofocus: problem !== undefined })}`;
+  const status = problem?.status ?? (unsaved === undefined ? 200 : 401);
+  return loginForm('login', { title: t('logIn'), fields, button: t('logIn'), status }, { ...cookies, ...problem?.headers }); // prettier-ignore
 }
 
 const NOTICES: ReadonlyMap<string, PlainCode> = new Map([
@@ -116,13 +120,9 @@ export function showLoginFor(request: ApiRequest, next: string, unsaved: string)
 /** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
 async function verify(services: LoginServices, request: ApiRequest, form: Form): Promise<Login> {
   const [name = '', password = ''] = [form.get('username'), form.get('password')];
-  try {
-    const login = await verifyPassword(services, request, name, password);
-    if (mayEnter(login.caller, services.admitted)) return login;
-  } catch (error) {
-    if (!(error instanceof Unauthorized)) throw error;
-  }
-  throw refused();
+  return verifyPassword(services, request, name, password).catch((error: unknown) => {
+    throw error instanceof Unauthorized ? refused() : error;
+  });
 }
 
 interface OpenedSession {
@@ -157,32 +157,28 @@ function codePage(
   const csrf = form.get('_csrf') ?? '';
   const errors = problem ? { _code: [problem.message] } : {};
   const pending = form.get(PENDING) ?? pendingLogins.write({ name: caller.name, mark, csrf });
-  const body = html`${errorSummary(errors)}
-    <form method="post" action="${links.page('login')}" class="login">
-      <input type="hidden" name="_csrf" value="${csrf}" />
-      <input type="hidden" name="${PENDING}" value="${pending}" />
-      ${carriedFields(carried)}
-      ${
-        hasSecondFactor
-          ? passwordFields(['_code'], errors)
-          : html`<p class="notice">${t('secondFactorNeeded')}</p>
-              ${setUpFields(request, caller.name, errors, form)}`
-      }
-      <button class="primary">${t('logIn')}</button>
-      <a href="${loginAddress(carried.next)}">${t('startAgain')}</a>
-    </form>`;
-  const page = { title: t('secondFactor'), kind: 'login', status: problem?.status ?? 200, body };
-  return pageReply(undefined, page, problem?.headers);
+  const fields = html`${errorSummary(errors)}
+    <input type="hidden" name="_csrf" value="${csrf}" />
+    <input type="hidden" name="${PENDING}" value="${pending}" />
+    ${carriedFields(carried)}
+    ${
+      hasSecondFactor
+        ? passwordFields(['_code'], errors)
+        : html`<p class="notice">${t('secondFactorNeeded')}</p>
+            ${setUpFields(request, caller.name, errors, form)}`
+    }`;
+  const after = html`<a href="${loginAddress(carried.next)}">${t('startAgain')}</a>`;
+  const parts = { title: t('secondFactor'), fields, button: t('logIn'), after };
+  return loginForm('login', { ...parts, status: problem?.status ?? 200 }, problem?.headers);
 }
 
 /** Shows the recovery codes of a second factor that was set up with the login. */
-function codesPage(codes: readonly string[], carried: Carried): Reply {
-  const body = html`<form method="post" action="${links.page('login')}" class="login">
-    ${carriedFields(carried)} ${recoveryCodes(codes)}
-    <button class="primary">${t('continue')}</button>
-  </form>`;
-  return pageReply(undefined, { title: t('recoveryCodes'), kind: 'login', body });
-}
+const codesPage = (codes: readonly string[], carried: Carried): Reply =>
+  loginForm('login', {
+    title: t('recoveryCodes'),
+    fields: html`${carriedFields(carried)} ${recoveryCodes(codes)}`,
+    button: t('continue'),
+  });
 
 /** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
 export async function openSession(

@@ -106,16 +106,21 @@ export interface Needs {
   readonly code?: boolean;
 }
 
-/** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
-export function verifyPassword(
-  { authentication }: LoginServices,
+/**
+ * Verifies the name and the password of a user who may enter. A client that disconnects leaves the queue.
+ * @throws Unauthorized; Problem 429, 503
+ */
+export async function verifyPassword(
+  { authentication, admitted }: LoginServices,
   request: ApiRequest,
   name: string,
   password: string,
 ): Promise<Login> {
-  return authentication.logIn({ name, password }, request.client().network, (callback) =>
+  const login = await authentication.logIn({ name, password }, request.client().network, (callback) =>
     request.requester.onGone(callback),
   );
+  if (!mayEnter(login.caller, admitted)) throw new Unauthorized();
+  return login;
 }
 
 /**
@@ -125,7 +130,7 @@ export function verifyPassword(
 export async function verifyCaller(context: AdminContext, password: string): Promise<Login> {
   const { caller, request } = context;
   const login = await verifyPassword(context, request, caller.name, password);
-  if (login.caller.id !== caller.id || !mayEnter(login.caller, context.admitted)) throw new Unauthorized();
+  if (login.caller.id !== caller.id) throw new Unauthorized();
   return login;
 }
 

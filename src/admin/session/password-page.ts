@@ -30,6 +30,7 @@ export async function setPassword(context: RecordContext): Promise<Action> {
   const stored = await context.browsing.preview(resource, id);
   const { label } = stored;
   const isAdmins = isAdminRecord(context, stored);
+  const rules = rulesOf(context, stored.fields);
   // A further password column ends no session.
   const isOwn = isOwnUser(context, stored.id) && column.name === 'password';
   return {
@@ -37,18 +38,18 @@ export async function setPassword(context: RecordContext): Promise<Action> {
       title: t('passwordOf', { label }),
       crumbs: [listCrumb(resource), recordCrumb(resource, stored), t('password')],
       address: links.part(name, id, 'password'),
-      fields: html`${newPasswordFields(column, rulesOf(context), errors, isAdmins ? context.caller.name : label, isAdmins)}
+      fields: html`${newPasswordFields(column, rules, errors, isAdmins ? context.caller.name : label, isAdmins)}
         <p class="hint">${t(isOwn ? 'passwordEndsSessions' : 'passwordEndsSessionsOfUser')}</p>`,
       button: t('setPassword'),
       back: { text: t('backToRecord'), href: record },
     }),
 
-    check: (form) => typedPassword(form, column, rulesOf(context, stored.fields)).refusal,
+    check: (form) => typedPassword(form, column, rules).refusal,
 
     needs: () => ({ password: isAdmins, code: showsUsers(context) }),
 
     async run(form) {
-      const { text } = typedPassword(form, column, rulesOf(context, stored.fields));
+      const { text } = typedPassword(form, column, rules);
       const fields = parseJsonFields(JSON.stringify({ [column.key]: text }));
       try {
         // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.

@@ -4,12 +4,11 @@ import { newSecret, otpauthAddress, type SecondFactors } from '../../resources/u
 import { ownPath, redirectDone } from '../web/admin-request.ts';
 import type { AdminContext, RecordContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-
 import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
 import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import type { Action } from './action.ts';
-import { isUserModel } from './password-confirmation.ts';
+import { mayManageAccess } from './password-confirmation.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Form } from '../web/form-data.ts';
 import { qrCode } from '../web/qr-code.ts';
@@ -115,11 +114,11 @@ export const codeConfirmation = (context: AdminContext): Action => ({
 
 /** Removes the second factor of a user. @throws Problem 404 without one */
 export async function removeSecondFactor(context: RecordContext): Promise<Action> {
-  const { resource, browsing, caller, report } = context;
+  const { resource, browsing, report } = context;
   const factors = factorsOf(context);
   const { label, id } = await browsing.preview(resource, context.id);
   const isThere = (await factors.recoveryCodes(id)) !== undefined;
-  if (!caller.admin || !isUserModel(context) || !isThere) throw notFound(t('noPage'));
+  if (!mayManageAccess(context) || !isThere) throw notFound(t('noPage'));
   const record = links.record(resource.name, id);
   return {
     page: () => ({

@@ -12,7 +12,6 @@ import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
-import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Access, Caller } from '../../resources/access/access.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
 import type { EventFacts, EventName, RecordEvent } from '../../resources/users/events.ts';
@@ -41,7 +40,6 @@ export interface Services {
   readonly browsing: Browsing;
   readonly bulk: Bulk;
   readonly authentication: Authentication;
-  readonly passwords: Passwords;
   readonly sessions: Sessions;
   /** Undefined if the database has no table for them. */
   readonly tokens: Tokens | undefined;

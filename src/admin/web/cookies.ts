@@ -7,7 +7,7 @@ import type { ApiRequest } from '../../http/message/message.ts';
  * The session, the token that binds the login form to a browser, the flash message for the next page, the position of the last
  * write, and the time zone and the language that the user has chosen.
  */
-export type CookieName = (typeof NAMES)[number];
+type CookieName = (typeof NAMES)[number];
 const NAMES = ['session', 'login', 'flash', 'position', 'zone', 'language'] as const;
 
 /** Browsers accept a cookie with this prefix only over TLS, so a network attacker cannot plant one. */
@@ -41,7 +41,7 @@ const secureCookie = (request: ApiRequest, name: CookieName): string | undefined
  * Whether the browser uses TLS. Behind a proxy that `TRUST_PROXY` does not cover, two signs show it: an `https:` origin, which
  * browsers send with a form, and secure cookies that were set before.
  */
-export const usesTls = (request: ApiRequest): boolean =>
+const usesTls = (request: ApiRequest): boolean =>
   request.client().isSecure ||
   request.headers.origin?.startsWith('https://') === true ||
   NAMES.some((name) => secureCookie(request, name) !== undefined);

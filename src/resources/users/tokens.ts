@@ -91,7 +91,7 @@ export function readScope(
 }
 
 /** What a token is made with. */
-export interface TokenRequest {
+interface TokenRequest {
   readonly label: string;
   readonly scope: Scope;
   /** In UTC; null for a token that does not expire. */
