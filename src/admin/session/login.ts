@@ -36,19 +36,20 @@ const refused = (): Problem => new Problem(401, t('loginRefused'));
 /** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
 
+interface LoginForm {
+  readonly title: string;
+  readonly fields: Content;
+  readonly button: string;
+  readonly after?: Content;
+  readonly status?: number;
+}
+
 /** A page without a session. @param page that its form is sent to */
 export function loginForm(
   page: 'login' | 'set-password',
-  parts: {
-    readonly title: string;
-    readonly fields: Content;
-    readonly button: string;
-    readonly after?: Content;
-    readonly status?: number;
-  },
+  { title, fields, button, after, status = 200 }: LoginForm,
   headers?: Reply['headers'],
 ): Reply {
-  const { title, fields, button, after, status = 200 } = parts;
   const body = html`<form method="post" action="${links.page(page)}" class="login">
     ${fields}
     <button class="primary">${button}</button>
@@ -57,14 +58,18 @@ export function loginForm(
   return pageReply(undefined, { title, kind: 'login', status, body }, headers);
 }
 
-interface LoginPage {
-  readonly name?: string;
+/** What the forms of a login carry until it is done. */
+interface Carried {
   readonly next: string;
+  /** A form that was sent after its session had ended; see `UnsavedForms`. */
+  readonly unsaved?: string | undefined;
+}
+
+interface LoginPage extends Carried {
+  readonly name?: string;
   readonly problem?: Problem;
   /** Why the user has to log in. */
   readonly notice?: string | undefined;
-  /** A form that was sent after its session had ended; see `UnsavedForms`. */
-  readonly unsaved?: string | undefined;
 }
 
 function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsaved }: LoginPage): Reply {
@@ -134,12 +139,6 @@ interface OpenedSession {
 const PENDING = '_login';
 
 const late = (): Problem => new Problem(401, t('loginTooLate'));
-
-/** What the forms of a login carry until it is done. */
-interface Carried {
-  readonly next: string;
-  readonly unsaved: string | undefined;
-}
 
 const carriedFields = ({ next, unsaved }: Carried): Content =>
   html`<input type="hidden" name="next" value="${next}" />

@@ -17,12 +17,7 @@ import { passwordFields } from '../web/widgets.ts';
 import { goesOn } from './assert-session.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
-interface UserColumns {
-  readonly username: Column | undefined;
-  readonly active: Column | undefined;
-  readonly admin: Column | undefined;
-  readonly role: Column | undefined;
-}
+type UserColumns = Readonly<Record<'username' | 'active' | 'admin' | 'role', Column | undefined>>;
 
 /** The columns, for any resource that shows the users' table; undefined for other tables. */
 function userColumns({ settings, users, resource }: ResourceContext): UserColumns | undefined {

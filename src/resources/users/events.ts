@@ -39,7 +39,7 @@ export type RecordEvent = (
 
 /** Milliseconds in which an event that clients can cause at will is recorded at first, and once more with the number of the others. */
 const INTERVAL = 60_000;
-/** Maximum users and addresses that are told apart in that time. */
+/** Maximum users and addresses that are counted separately in that time. */
 const MAX_COUNTED = 100;
 
 export interface Events {
@@ -77,17 +77,17 @@ export function createEvents(
   const counts = new Map<string, number>();
   function countEvent(name: EventName, facts: EventFacts): void {
     const own = [name, facts.address, facts.user?.id].join(' ');
-    const isTold = counts.has(own) || counts.size < MAX_COUNTED;
-    const key = isTold ? own : name;
-    const told = isTold ? facts : { detail: { address: 'others' } };
+    const isSeparate = counts.has(own) || counts.size < MAX_COUNTED;
+    const key = isSeparate ? own : name;
+    const counted = isSeparate ? facts : { detail: { address: 'others' } };
     const count = counts.get(key);
     counts.set(key, (count ?? -1) + 1);
     if (count !== undefined) return;
-    void recordEvent(name, told);
+    void recordEvent(name, counted);
     const recordOthers = (): void => {
       const times = counts.get(key) ?? 0;
       counts.delete(key);
-      if (times > 0) void recordEvent(name, { ...told, detail: { ...told.detail, times } });
+      if (times > 0) void recordEvent(name, { ...counted, detail: { ...counted.detail, times } });
     };
     setTimeout(recordOthers, INTERVAL).unref();
   }
