@@ -10,10 +10,10 @@ import { saveOnce, submitOnceField } from '../web/submit-once.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import type { Form } from '../web/form-data.ts';
-import { attributes, html, type Html } from '../web/html.ts';
+import { html, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
-import { choiceField, inputField } from '../web/widgets.ts';
+import { checkbox, choiceField, inputField } from '../web/widgets.ts';
 import { shownOnce } from './access-page.ts';
 import type { Action } from './action.ts';
 
@@ -26,7 +26,7 @@ const checkboxes = (name: 'resources' | 'methods', values: readonly string[], se
   html`<div class="field" id="field-${name}" role="group" aria-labelledby="${name}-label" aria-describedby="${name}-hint">
     <span class="label" id="${name}-label">${labels()[name]}</span>
     <div class="control">
-      ${values.map((value) => html`<label class="check"><input type="checkbox" name="${name}" value="${value}" ${attributes({ checked: sent?.all(name).includes(value) })} /> ${value}</label>`)}
+      ${values.map((value) => checkbox({ name, value, checked: sent?.all(name).includes(value) }, value))}
     </div>
     <p class="hint" id="${name}-hint">${t(NONE_SELECTED[name])}</p>
   </div>`; // prettier-ignore
