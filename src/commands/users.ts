@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { links } from '../admin/web/admin-links.ts';
-import { counted } from '../admin/web/display-text.ts';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
@@ -169,7 +168,7 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
     if (end) {
       const count = await sessions.endOthers(user);
       await recordEvent('session.ended', { detail: { sessions: count, of: user.name } });
-      return print(io, `ended ${counted(count, 'session')} of ${shown(name)}`);
+      return print(io, `ended ${count} ${count === 1 ? 'session' : 'sessions'} of ${shown(name)}`);
     }
     for (const { created, seen, address, agent } of await sessions.list(user))
       print(io, `since ${created} last used ${seen} from ${address} ${shown(agent)}`);

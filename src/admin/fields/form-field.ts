@@ -18,12 +18,13 @@ import { arrayToText, textToArray } from '../web/array-lines.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Attributes, type Html } from '../web/html.ts';
+import { outerLink, webAddress } from '../web/addresses.ts';
 import { t } from '../web/language.ts';
 import { indentedJson } from '../web/indented-json.ts';
 import { exactText, isDateTime, localText, utcOf, zoneFault } from '../web/time-zone.ts';
 import { timeZone } from '../web/presentation.ts';
 import { LONGEST_RENDERED, renderMarkdown } from '../web/markdown.ts';
-import { outerLink, pictureOf, webAddress } from '../web/seen-value.ts';
+import { pictureOf } from '../web/seen-value.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL, or the default. */
@@ -51,8 +52,6 @@ export interface FieldState {
   readonly references?: References | undefined;
   /** The escaped text, if it is long; see `renderLongTexts`. */
   readonly longText?: Html | undefined;
-  /** The hosts whose images are shown. */
-  readonly images?: readonly string[] | undefined;
   /** Whether Markdown is shown below the field as it will look. */
   readonly isPreviewed?: boolean;
   /** Whether the field gets the focus when the page is loaded. */
@@ -456,11 +455,11 @@ export class FormField {
   }
 
   /** What a widget adds to the control: the color, the image, the link to an address, the preview. */
-  private addition({ text }: Typed, { images = [], isPreviewed }: FieldState): Html | false | undefined {
+  private addition({ text }: Typed, { isPreviewed }: FieldState): Html | false | undefined {
     const { column, name, label } = this;
     const address = column.widget === 'url' ? webAddress(text) : undefined;
     if (address !== undefined) return outerLink(address, t('open'));
-    if (column.widget !== 'markdown') return pictureOf(column, text, images);
+    if (column.widget !== 'markdown') return pictureOf(column, text);
     const region = t('previewOf', { label });
     return html`<button
         class="secondary"

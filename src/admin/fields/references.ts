@@ -6,7 +6,6 @@ import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
-import { brand } from '../web/presentation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { FormField, References, TypedValues } from './form-field.ts';
@@ -229,7 +228,6 @@ export async function fieldRenderers(
   records: readonly TypedRecord[],
 ): Promise<readonly RenderField[]> {
   const found = await referencesIn(context, records);
-  const { images } = brand();
   const renderers: RenderField[] = [];
   for (const [index, { typed, stored }] of records.entries()) {
     const longTexts = await renderLongTexts(typed);
@@ -243,7 +241,6 @@ export async function fieldRenderers(
           errors: messagesOf(errors, name),
           references: found[index]?.get(column),
           longText: longTexts.get(column),
-          images,
           isPreviewed: name === previewed,
           hasFocus,
         })

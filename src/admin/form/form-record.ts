@@ -1,13 +1,8 @@
 // A record in a form, with what was typed into its fields: the record of the page, or a row of a child table.
-import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import {
-  textOfColumn,
-  type LabeledRecord,
-  type StoredRecord,
-} from '../../resources/records/labeled-record.ts';
+import { type LabeledRecord, type StoredRecord } from '../../resources/records/labeled-record.ts';
 import {
   digestOf,
   fieldsOf,
@@ -18,12 +13,8 @@ import {
   type TypedValues,
 } from '../fields/form-field.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { brand } from '../web/presentation.ts';
-import { shownColumn, shownValue } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
-import { renderMarkdown } from '../web/markdown.ts';
-import { seenValue } from '../web/seen-value.ts';
 
 /** The fields that a form has for a record. */
 interface RecordFields {
@@ -105,23 +96,6 @@ export function sentRecord<T extends RecordFields>(
 export const originFields = ({ prefix, version, origin }: FormRecord): Html =>
   html`<input type="hidden" name="${prefix}_version" value="${version}" />
     <input type="hidden" name="${prefix}_origin" value="${origin}" />`;
-
-/** Maximum characters shown of a value without a field. */
-const MAX_SHOWN = 2000;
-
-/** The value of a column without a field. A text keeps its lines, unless it is long. @param href of the record that it refers to */
-export function readOnlyValue(record: LabeledRecord, column: Column, href?: string): Html {
-  const text = textOfColumn(record.fields, column);
-  if (text !== null && column.widget === 'markdown') return renderMarkdown(text);
-  const isWhole = !column.references && (text?.length ?? 0) <= MAX_SHOWN;
-  const isCode = text !== null && column.widget === 'code';
-  const start = isCode ? text.slice(0, MAX_SHOWN).toWellFormed() : shownColumn(record, column, MAX_SHOWN);
-  const plain = isWhole ? shownValue(column, text) : start;
-  const shown = text === null ? plain : seenValue(column, text, plain, brand().images);
-  return href === undefined
-    ? html`<span class="value">${shown}</span>`
-    : html`<a href="${href}">${shown}</a>`;
-}
 
 /** Whether a stored record has other values in the form than those that the form was made with. */
 export const isEdited = ({ typed, origin }: FormRecord): boolean => origin !== originOf(typed);

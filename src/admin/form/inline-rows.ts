@@ -11,6 +11,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { wholeValue } from '../web/seen-value.ts';
 import { messagesOf, sentence, table as tableOf } from '../web/widgets.ts';
 import { t } from '../web/language.ts';
 import {
@@ -18,7 +19,6 @@ import {
   isEdited,
   newRecord,
   originFields,
-  readOnlyValue,
   sentRecord,
   storedRecord,
   type FormRecord,
@@ -276,7 +276,7 @@ function cellsOf(
     const value = typed.get(column);
     if (isGone && !table.may.has('add')) return value?.text;
     const field = value && fields.find((one) => one.column === column);
-    return field ? render?.(field, errors, previewed) : stored && readOnlyValue(stored, column);
+    return field ? render?.(field, errors, previewed) : stored && wholeValue(stored, column);
   });
 }
 

@@ -22,9 +22,9 @@ import { fieldOfKey, type Form } from '../web/form-data.ts';
 import type { FormField } from '../fields/form-field.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
-import { phrase, t } from '../web/language.ts';
+import { numberText, phrase, t } from '../web/language.ts';
 import { links } from '../web/admin-links.ts';
-import { originFields, readOnlyValue, type FormRecord } from './form-record.ts';
+import { originFields, type FormRecord } from './form-record.ts';
 import {
   renderTables,
   rowName,
@@ -36,7 +36,8 @@ import {
 import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { fieldRenderers, relatedOf } from '../fields/references.ts';
-import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.ts';
+import { shortened, shownColumn, badgesOf } from '../web/display-text.ts';
+import { wholeValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { placeInList, placeLinks } from './place-in-list.ts';
 import { errorSummary, passwordFields, resourceRow } from '../web/widgets.ts';
@@ -63,10 +64,8 @@ const factRow = ({ title }: Column, content: Content): Html =>
 function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContext): Html {
   const [related, key] = [relatedOf(column, context), keyIn(record, column)];
   const isLinked = related && key !== null && hasAddress(key);
-  return factRow(
-    column,
-    readOnlyValue(record, column, isLinked ? links.record(related.name, key) : undefined),
-  );
+  const shown = wholeValue(record, column);
+  return factRow(column, isLinked ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : shown);
 }
 
 /** A column whose value is too long for the form. */
@@ -96,7 +95,7 @@ async function relatedRecords(context: ResourceContext, id: string): Promise<Htm
         const zero = t(dependents ? 'noneRelated' : 'unknown');
         // Records of views are not counted, because that may be slow.
         const none = other.model.isTable && resource.model.isTable ? zero : '';
-        const number = grouped(found?.count ?? 0);
+        const number = numberText(found?.count ?? 0);
         const count = found ? (found.isCapped ? t('moreThan', { number }) : number) : none;
         const query = `${column.name}=${encodeURIComponent(id)}`;
         const filtered = `${links.list(other.name)}?${query}`;

@@ -12,8 +12,8 @@ import { formatsOf, importable, matchColumns, titlesDigest, type Mapping } from 
 import type { RowKind } from './import-rows.ts';
 import { SHOWN_LENGTH, type CondensedOutcome, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
-import { emptyText, grouped, nothing, shortened, shownValue } from '../web/display-text.ts';
-import { t, type PlainCode } from '../web/language.ts';
+import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
+import { numberText, t, type PlainCode } from '../web/language.ts';
 import { controlAttributes, labeledField, table } from '../web/widgets.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
@@ -108,12 +108,12 @@ export async function rowTables(
     const cells: Content[][] = [];
     for (const row of rows) {
       const details = kind === 'faulty' ? errorList(row) : changeList(row, mapping, labelOf);
-      cells.push([grouped(row.line), recordCell(row, context.resource), details]);
+      cells.push([numberText(row.line), recordCell(row, context.resource), details]);
       await nextTurn();
     }
     tables.push(
       html`<section>
-          <h2>${t(TITLES[kind])} (${grouped(count)})</h2>
+          <h2>${t(TITLES[kind])} (${numberText(count)})</h2>
           ${table(titles, cells, { className: 'records import', rowClass: kind, numeric: [true] })}
           ${rows.length < count && html`<p class="hint">${t('showingFirst', { shown: rows.length, count })}</p>`}
         </section>

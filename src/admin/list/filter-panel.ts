@@ -9,9 +9,8 @@ import { labelIn, referencesIn, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
-import { grouped } from '../web/display-text.ts';
 import { attributes, html, type Html } from '../web/html.ts';
-import { t, type PlainCode } from '../web/language.ts';
+import { numberText, t, type PlainCode } from '../web/language.ts';
 import { ListState } from '../web/list-state.ts';
 import { checkbox, options } from '../web/widgets.ts';
 import {
@@ -60,7 +59,7 @@ function boxes({ control, id, values, counts }: ShownControl): Html {
       checkbox(
         { id: index === 0 && id, name: nameOf('is', control), value, checked: values.includes(value) },
         html`<span>${label}</span>
-          ${counts && html`<span class="count">${grouped(counts.get(of) ?? 0)}</span>`}`,
+          ${counts && html`<span class="count">${numberText(counts.get(of) ?? 0)}</span>`}`,
       ),
     )}
   </fieldset>`;

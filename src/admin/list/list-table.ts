@@ -4,13 +4,7 @@ import { isKeyless, type Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import { labelOrdering } from '../../resources/records/look-up.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import {
-  isVisible,
-  keyIn,
-  textOfColumn,
-  type LabeledRecord,
-} from '../../resources/records/labeled-record.ts';
-import { brand } from '../web/presentation.ts';
+import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
@@ -120,9 +114,7 @@ function cell(
   { resources, resource }: ResourceContext,
   show: ShowCell,
 ): Html {
-  const plain = show(record, column);
-  const text = column.widget ? textOfColumn(record.fields, column) : null;
-  const shown = text === null ? plain : seenValue(column, text, plain, brand().images, isFirst);
+  const shown = seenValue(record, column, show(record, column), isFirst);
   const key = keyIn(record, column);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.

@@ -5,18 +5,11 @@ import type { Count } from '../../query/selection.ts';
 import { keyIn, textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
-import { numberText, t, type PlainCode } from './language.ts';
+import { t, type PlainCode } from './language.ts';
 import { shownTime } from './time-zone.ts';
 
 /** Characters of a long text that a list shows. */
 const MAX_SHOWN = 100;
-
-/** `1,234` */
-export const grouped = numberText;
-
-/** `1 record`, `1,234 records` */
-export const counted = (count: number, one: string, many = `${one}s`): string =>
-  `${grouped(count)} ${count === 1 ? one : many}`;
 
 const PRECISION = {
   exact: 'records',

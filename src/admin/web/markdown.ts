@@ -1,6 +1,6 @@
 // Renders a small subset of Markdown. All text is escaped, and links lead only to http, https and mailto.
+import { emailAddress, outerLink, webAddress } from './addresses.ts';
 import { html, type Html } from './html.ts';
-import { emailAddress, outerLink, webAddress } from './seen-value.ts';
 
 /** Characters that are rendered: more would block the event loop. */
 export const LONGEST_RENDERED = 20_000;

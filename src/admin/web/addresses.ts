@@ -1,0 +1,31 @@
+// Links that lead out of the admin area: which texts are addresses, with schemes that are safe. Others could run a script.
+import type { Widget } from '../../db/schema/presentation.ts';
+import { html, type Html } from './html.ts';
+
+/** Longer texts are no addresses (characters). */
+const LONGEST = 2000;
+/** At least three digits, and what people write between them. */
+const PHONE = /^\+?(?:[\s()./-]*\d){3}[\d\s()./-]{0,40}$/;
+const EMAIL = /^[^\s@"<>(),:;\\[\]]+@[^\s@"<>(),:;\\[\]/?#]+$/;
+
+/** An address of the web; undefined for any other scheme, and for a text that is no address. */
+export function webAddress(text: string): string | undefined {
+  // A text that was cut ends with an ellipsis.
+  if (text.length > LONGEST || text.endsWith('…') || !/^https?:\/\//i.test(text)) return undefined;
+  return URL.canParse(text) ? new URL(text).href : undefined;
+}
+
+export const emailAddress = (text: string): string | undefined =>
+  text.length <= LONGEST && EMAIL.test(text) && text.isWellFormed()
+    ? `mailto:${encodeURIComponent(text).replace('%40', '@')}`
+    : undefined;
+
+/** The address that the text of a widget leads to. */
+export function addressOf(widget: Widget, text: string): string | undefined {
+  if (widget === 'url' || widget === 'image') return webAddress(text);
+  if (widget === 'email') return emailAddress(text);
+  return widget === 'phone' && PHONE.test(text) ? `tel:${text.replace(/[^+\d]/g, '')}` : undefined;
+}
+
+export const outerLink = (href: string, content: Html | string): Html =>
+  html`<a href="${href}" rel="noreferrer">${content}</a>`;
