@@ -19,18 +19,21 @@ export interface Link {
   readonly href: string;
 }
 
+/** The query of an address, with its question mark. */
+const queryOf = (parameters?: LinkParameters): string =>
+  parameters?.isEmpty === false ? `?${parameters.toString()}` : '';
+
 /** The addresses of all pages. */
 export const links = {
   get dashboard(): string {
     return root();
   },
-  /** `login`, `logout`, `account`, `zone`, `sessions`, `tokens`, `set-password`, `second-factor`, `confirm`, `keys`, `go`. */
+  /** The pages of no resource, by the names in `pages.ts`. */
   page: (name: string): string => `${root()}-/${name}/`,
-  list: (model: string, parameters?: LinkParameters): string =>
-    `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
-  /** `add`, `import`, `bulk`, `lookup`, `filter`, `view`, and `export.` with the format. */
+  list: (model: string, parameters?: LinkParameters): string => `${root()}${model}/${queryOf(parameters)}`,
+  /** The other pages of a resource. */
   action: (model: string, action: string, parameters?: LinkParameters): string =>
-    `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
+    `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${queryOf(parameters)}`,
   /** The whole record as a JSON file. */
   download: (model: string, id: string): string =>
     links.action(model, 'export.json', new LinkParameters([{ name: 'id', value: id }])),
@@ -38,7 +41,7 @@ export const links = {
   /** The address that a person gets to set a password. The log has no values of parameters. */
   passwordLink: (origin: string, secret: string): string =>
     `${origin}${links.page('set-password')}?link=${secret}`,
-  /** `action`, `delete`, `history`, `password`, `undo`, `access`, `second-factor`. */
+  /** The other pages of a record. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** The page of an action of the registry, for a record. */
   recordAction: (model: string, id: string, action: string, list: string | undefined): string => {

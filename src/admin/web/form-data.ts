@@ -16,7 +16,8 @@ export interface Form {
 }
 
 /** The fields for passwords and codes. Their values are never stored and never sent back to the browser. */
-export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current', '_code'];
+export const PASSWORD_FIELDS = ['_password', '_repeat', '_current', '_code'] as const;
+export type PasswordField = (typeof PASSWORD_FIELDS)[number];
 
 /** The key of a record as the value of a field. Browsers send each line break of a value as CR LF. */
 export const fieldOfKey = (key: string): string => key.replace(/[%\r\n]/g, encodeURIComponent);

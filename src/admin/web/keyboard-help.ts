@@ -7,51 +7,25 @@ import type { AdminContext } from './admin-context.ts';
 import { table } from './widgets.ts';
 
 /** What each key does, by where; `script.js` implements them. */
-const KEYS: readonly (readonly [
-  where: PlainCode,
-  keys: readonly (readonly [key: string, does: PlainCode])[],
-])[] = [
-  [
-    'onEveryPage',
-    [
-      ['Ctrl+K', 'goToListOrRecord'],
-      ['?', 'showThisPage'],
-    ],
-  ],
-  [
-    'inList',
-    [
-      ['/', 'goToSearch'],
-      ['j', 'goToNextRecord'],
-      ['k', 'goToPreviousRecord'],
-      ['e', 'openRecord'],
-      ['x', 'selectRecord'],
-      ['n', 'addRecord'],
-    ],
-  ],
-  [
-    'inForm',
-    [
-      ['Ctrl+Enter', 'saveAndOpenNext'],
-      ['Ctrl+S', 'saveAndStay'],
-    ],
-  ],
-  [
-    'onRecordOfList',
-    [
-      ['j', 'openNextRecord'],
-      ['k', 'openPreviousRecord'],
-    ],
-  ],
-  [
-    'inSearchField',
-    [
-      ['↓', 'showMatching'],
-      ['↑', 'goToPreviousOne'],
-      ['Enter', 'chooseIt'],
-      ['Esc', 'closeList'],
-    ],
-  ],
+const KEYS: readonly { readonly where: PlainCode; readonly keys: Readonly<Record<string, PlainCode>> }[] = [
+  { where: 'onEveryPage', keys: { 'Ctrl+K': 'goToListOrRecord', '?': 'showThisPage' } },
+  {
+    where: 'inList',
+    keys: {
+      '/': 'goToSearch',
+      j: 'goToNextRecord',
+      k: 'goToPreviousRecord',
+      e: 'openRecord',
+      x: 'selectRecord',
+      n: 'addRecord',
+    },
+  },
+  { where: 'inForm', keys: { 'Ctrl+Enter': 'saveAndOpenNext', 'Ctrl+S': 'saveAndStay' } },
+  { where: 'onRecordOfList', keys: { j: 'openNextRecord', k: 'openPreviousRecord' } },
+  {
+    where: 'inSearchField',
+    keys: { '↓': 'showMatching', '↑': 'goToPreviousOne', Enter: 'chooseIt', Esc: 'closeList' },
+  },
 ];
 
 export function showKeyboardHelp(context: AdminContext): Reply {
@@ -60,8 +34,8 @@ export function showKeyboardHelp(context: AdminContext): Reply {
     <p id="keys-choice" hidden>
       <label class="check"><input type="checkbox" id="keys-on" /> ${t('useKeys')}</label>
     </p>
-    ${KEYS.map(([where, keys]) => {
-      const rows = keys.map(([key, text]) => [html`<kbd>${key}</kbd>`, t(text)]);
+    ${KEYS.map(({ where, keys }) => {
+      const rows = Object.entries(keys).map(([key, text]) => [html`<kbd>${key}</kbd>`, t(text)]);
       return html`<section>
         <h2>${t(where)}</h2>
         ${table([t('key'), t('whatItDoes')], rows, { className: 'keys' })}

@@ -80,7 +80,7 @@ export const buttonForm = (
   className = 'plain',
   [name, value]: readonly [name?: string, value?: string] = [],
 ): Html =>
-  html`<form method="post" action="${action}" class="inline">
+  html`<form method="post" action="${action}">
     <input type="hidden" name="_csrf" value="${csrf}" /><button
       class="${className}"
       ${attributes({ name, value })}
@@ -135,7 +135,7 @@ const header = (context: AdminContext): Html =>
 const DOCTYPE = rawHtml('<!doctype html>\n');
 
 /** The parts of a document. */
-export interface Shell {
+interface Shell {
   readonly title: string;
   readonly kind?: string | undefined;
   /** Addresses of the stylesheets and the script. */

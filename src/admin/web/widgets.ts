@@ -3,6 +3,7 @@ import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Link } from './admin-links.ts';
 import { capitalized } from './display-text.ts';
+import type { PasswordField } from './form-data.ts';
 import { t } from './language.ts';
 import { attributes, html, type Attributes, type Content, type Html } from './html.ts';
 
@@ -11,7 +12,7 @@ const PASSWORDS = {
   _password: { label: 'newPassword', autocomplete: 'new-password' },
   _repeat: { label: 'newPasswordAgain', autocomplete: 'new-password' },
   _code: { label: 'secondFactorCode', autocomplete: 'one-time-code' },
-} as const;
+} as const satisfies Record<PasswordField, object>;
 
 /** The labels of the fields for passwords and codes, by field name. */
 const passwordLabels = (): Readonly<Record<string, string>> =>
@@ -126,7 +127,7 @@ export function errorSummary(
  * @param options whether the fields are required, and hints for the new password and the code
  */
 export const passwordFields = (
-  names: readonly (keyof typeof PASSWORDS)[],
+  names: readonly PasswordField[],
   errors: FieldErrors,
   {
     isRequired = true,
