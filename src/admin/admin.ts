@@ -25,14 +25,7 @@ import { isExport, runSelectionAction } from './actions/selection-actions.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
-import {
-  findAdminRoute,
-  pageOf,
-  PAGE_METHODS,
-  patternOf,
-  type AdminRoute,
-  type AdminResourceRoute,
-} from './admin-routes.ts';
+import { answersOf, findAdminRoute, patternOf, type AdminResourceRoute, type AdminRoute } from './pages.ts';
 import {
   csrfOf,
   hasValidCsrf,
@@ -48,37 +41,26 @@ import { factsOf } from '../resources/users/events.ts';
 import { areaAccessOf, CallerChanged, type Caller } from '../resources/access/access.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
-/** The context of a request with a valid session; undefined without one. */
-async function authenticate(
-  { sessions }: LoginServices,
-  servicesFor: ServicesFor,
-  request: ApiRequest,
-): Promise<AdminContext | undefined> {
-  const token = readCookie(request, 'session');
-  const caller = token === undefined ? undefined : await sessions.find(token);
-  return token === undefined || !caller ? undefined : contextOf(servicesFor, request, caller, token);
-}
+/** Builds the context of a request with a session. */
+type ContextOf = (request: ApiRequest, caller: Caller, token: string) => AdminContext;
 
-function contextOf(
-  servicesFor: ServicesFor,
-  request: ApiRequest,
-  caller: Caller,
-  token: string,
-): AdminContext {
-  const services = servicesFor(request, areaAccessOf(caller));
-  request.recognize(caller);
-  const author = authorOf(caller, request);
-  return {
-    ...services,
-    request,
-    caller: author,
-    report: (name, detail, transaction) =>
-      services.recordEvent(name, factsOf(request, author, detail), transaction),
-    token,
-    csrf: csrfOf(token),
-    flash: readFlash(request, token),
+const contextsWith =
+  (servicesFor: ServicesFor): ContextOf =>
+  (request, caller, token) => {
+    const services = servicesFor(request, areaAccessOf(caller));
+    request.recognize(caller);
+    const author = authorOf(caller, request);
+    return {
+      ...services,
+      request,
+      caller: author,
+      report: (name, detail, transaction) =>
+        services.recordEvent(name, factsOf(request, author, detail), transaction),
+      token,
+      csrf: csrfOf(token),
+      flash: readFlash(request, token),
+    };
   };
-}
 
 /** The address that a login leads to after a form was sent: the page of the form, or the one above if the page has no GET. */
 const addressAfterLogin = (path: string): string =>
@@ -135,16 +117,11 @@ function comesBack(resources: AdminViews, request: ApiRequest): boolean {
  * Answers a request without a session. Only the form of a recently ended session comes back after the login.
  * @param sent the form, if it has been read already
  */
-async function answerAnonymous(
-  services: LoginServices,
-  resources: AdminViews,
-  request: ApiRequest,
-  sent?: Form,
-): Promise<Reply> {
+async function answerAnonymous(services: LoginServices, request: ApiRequest, sent?: Form): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
   assertOrigin(request.headers, services.settings);
   const token = readCookie(request, 'session');
-  if (token === undefined || !comesBack(resources, request)) return redirectToLogin(request);
+  if (token === undefined || !comesBack(services.resources, request)) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
   try {
@@ -167,11 +144,8 @@ const sendAgain = (): Html =>
 /** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
 const POSITION_MARGIN = 60;
 
-function wrongMethod(method: string, { page }: AdminRoute): Problem {
-  const allowed = PAGE_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
-  const allow = [...allowed, 'OPTIONS'].join(', ');
-  return new Problem(405, t('wrongMethod', { allow, method }), { headers: { Allow: allow } });
-}
+const wrongMethod = (code: 'wrongMethod' | 'wrongMethodOfPages', method: string, allow: string): Problem =>
+  new Problem(405, t(code, { allow, method }), { headers: { Allow: allow } });
 
 /**
  * Leads from the login to the next page, or shows the form that was sent before it again.
@@ -194,17 +168,16 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
 }
 
 /** Answers a request with a session. */
-async function answerLoggedIn(
-  context: AdminContext,
-  servicesFor: ServicesFor,
-  resources: AdminViews,
-): Promise<Reply> {
+async function answerLoggedIn(context: AdminContext, contextOf: ContextOf): Promise<Reply> {
   const { request, token } = context;
   const route = findAdminRoute(request.path, context.resources);
-  const { show, change } = pageOf(context, route);
+  const { show, change } = answersOf(context, route);
   const isPost = request.method === 'POST';
   if (!isPost && show) return show();
-  if (!isPost || !change) throw wrongMethod(request.method, route);
+  if (!isPost || !change) {
+    const allow = [show && 'GET, HEAD', change && 'POST', 'OPTIONS'].filter(Boolean).join(', ');
+    throw wrongMethod('wrongMethod', request.method, allow);
+  }
   let form: Form;
   try {
     form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(context.settings));
@@ -223,14 +196,14 @@ async function answerLoggedIn(
   }
   // While the form arrived, the session may have ended, or what the caller is called and may do may have changed.
   const caller = await context.sessions.find(token);
-  if (!caller) return answerAnonymous(context, resources, request, form);
+  if (!caller) return answerAnonymous(context, request, form);
   try {
-    const now = contextOf(servicesFor, request, caller, token);
-    return await (pageOf(now, findAdminRoute(request.path, now.resources)).change ?? change)(form);
+    const now = contextOf(request, caller, token);
+    return await (answersOf(now, findAdminRoute(request.path, now.resources)).change ?? change)(form);
   } catch (error) {
     if (!(error instanceof CallerChanged)) throw error;
     await context.sessions.end(token);
-    return answerAnonymous(context, resources, request, form);
+    return answerAnonymous(context, request, form);
   }
 }
 
@@ -252,13 +225,6 @@ function missingRecordLinks({ resources }: AdminContext, path: string): Html | f
   }
 }
 
-/** What a page about a problem can say: the page that was asked for, if its record may be missing, and what to do. */
-interface ProblemDetails {
-  readonly requestId?: string;
-  readonly path?: string;
-  readonly advice?: Html;
-}
-
 const STATUS_TITLES: ReadonlyMap<number, PlainCode> = new Map([
   [400, 'badRequest'],
   [401, 'unauthorized'],
@@ -274,11 +240,16 @@ const STATUS_TITLES: ReadonlyMap<number, PlainCode> = new Map([
   [503, 'serviceUnavailable'],
 ]);
 
+/**
+ * A page about a problem.
+ * @param details the page that was asked for, if its record may be missing; the identifier in the log; what to do
+ */
 function problemPage(
   context: AdminContext | undefined,
   { status, message, headers }: Problem,
-  { requestId = '', path = '', advice }: ProblemDetails,
+  details: { readonly path?: string; readonly requestId?: string; readonly advice?: Html },
 ): Reply {
+  const { path = '', requestId = '', advice } = details;
   const body = html`<p class="lead">${message}</p>
     ${advice ?? (status === 413 && html`<p>${t('browsersMayHaveIt')}</p>`)}
     ${status === 404 && context && missingRecordLinks(context, path)}
@@ -295,32 +266,33 @@ function problemPage(
 
 /** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
-  const { resources, shared, servicesFor } = createServices(options);
+  const { shared, servicesFor } = createServices(options);
+  const contextOf = contextsWith(servicesFor);
   const usual = { timeZone: options.settings.timeZone, brand: createBrand(options.adminArea) };
   const answerPage = async (request: ApiRequest): Promise<Reply> => {
     const { method } = request;
     if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
     if (!ADMIN_METHODS.split(', ').includes(method))
-      throw new Problem(405, t('wrongMethodOfPages', { allow: ADMIN_METHODS, method }), {
-        headers: { Allow: ADMIN_METHODS },
-      });
+      throw wrongMethod('wrongMethodOfPages', method, ADMIN_METHODS);
     const asset = findAsset(request.path, [usual.brand.style, usual.brand.logo]);
     if (asset && method !== 'POST') return asset;
     // The cookies have the path `/admin/`, so this path would be without a session.
     if (request.path === '/admin') return redirect(links.dashboard);
     const address = withBasePath(`${request.path.replace(/\/$/, '')}/`);
     if (address === links.page('set-password')) return answerPasswordLink(shared, servicesFor, request);
-    const context = await authenticate(shared, servicesFor, request);
+    const token = readCookie(request, 'session');
+    const found = token === undefined ? undefined : await shared.sessions.find(token);
+    const context = token === undefined || !found ? undefined : contextOf(request, found, token);
     if (address === links.page('login')) {
       if (method !== 'POST') return showLogin(request);
-      return logIn(shared, request, context, (caller, token, next, unsaved) =>
-        afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),
+      return logIn(shared, request, context, (caller, opened, next, unsaved) =>
+        afterLogin(contextOf(request, caller, opened), next, unsaved),
       );
     }
     // An anonymous client must not learn which pages exist.
-    if (!context) return answerAnonymous(shared, resources, request);
+    if (!context) return answerAnonymous(shared, request);
     try {
-      return await answerLoggedIn(context, servicesFor, resources);
+      return await answerLoggedIn(context, contextOf);
     } catch (error) {
       const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
       if (!(problem instanceof Problem)) throw error;
@@ -328,7 +300,7 @@ export function createAdmin(options: AdminOptions): Area {
     }
   };
   return {
-    patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
+    patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, shared.resources)),
 
     answer: (request) => inPresentation(request, usual, () => answerPage(request)),
 

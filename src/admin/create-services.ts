@@ -74,7 +74,7 @@ const MAX_KEYS = 200;
 
 /**
  * Builds the services that all requests share.
- * @returns the resources that admins see, what a request without a session needs, and a function that returns the services for one request
+ * @returns what a request without a session needs, with the resources that admins see, and the services for one request
  */
 export function createServices({
   definitions,
@@ -115,18 +115,17 @@ export function createServices({
 
   /** What an access sees, with the values of its caller where a rule about rows needs them. */
   function areaFor(access: Access): SeenArea {
+    const shared = { ...access, me: undefined };
     let known = areas.get(access.key);
     if (!known) {
       const [oldest] = areas.keys();
       if (areas.size >= MAX_KEYS && oldest !== undefined) areas.delete(oldest);
-      known = areaOf(
-        serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined }),
-        isForAdmins(access.level),
-      );
+      const resources = serveForAdmin(definitions, models, views, schema.catalog, shared);
+      known = areaOf(resources, isForAdmins(access.level));
       areas.set(access.key, known);
     }
     const own = views(access);
-    if (own === views({ ...access, me: undefined })) return known;
+    if (own === views(shared)) return known;
     // No other request has the same values, so nothing of it is kept.
     const bound = new Map([...known.resources].map(([name, view]) => [name, { ...view, ...own.get(name) }]));
     return areaOf(withMaskedHistory(bound, undefined), false);
@@ -137,6 +136,7 @@ export function createServices({
   const shared = {
     ...parts,
     users,
+    resources: everything,
     resourcesOf: (access: Access) => areaFor(access).resources,
     unsavedForms: createUnsavedForms(secret),
     pendingLogins: createSignedTexts<PendingLogin>(secret, 'pending login', PENDING_LOGIN_LIFE),
@@ -173,5 +173,5 @@ export function createServices({
       bulk: createBulk(requesterDatabase, area.resources, browsing, tables),
     };
   };
-  return { resources: everything, shared, servicesFor };
+  return { shared, servicesFor };
 }

@@ -1,6 +1,6 @@
 // Protection against cross-site requests: tokens and origins of forms, and GET without side effects.
 import assert from 'node:assert/strict';
-import { findAdminRoute, PAGE_METHODS } from '../../src/admin/admin-routes.ts';
+import { findAdminRoute, PAGES } from '../../src/admin/pages.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Resource as Definition } from '../../src/resources/definition/resource.ts';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
@@ -175,10 +175,9 @@ describe('a forged form returns 403 and changes nothing', () => {
   });
 
   test('the tests cover every page that accepts a POST', () => {
-    const pages = Object.entries(PAGE_METHODS).filter(([, methods]) => methods.includes('POST'));
-    // Its link is as good as a token: see password-links.test.ts.
-    const withToken = pages.map(([page]) => page).filter((page) => page !== 'set-password');
-    assert.deepEqual(withToken.sort(), Object.keys(FORMS).sort());
+    const changing = Object.keys(PAGES).filter((page) => PAGES[page]?.change);
+    // Not `set-password`, whose link is as good as a token: see password-links.test.ts.
+    assert.deepEqual(['login', ...changing].sort(), Object.keys(FORMS).sort());
   });
 
   for (const [page, form] of Object.entries(FORMS)) {
@@ -250,8 +249,8 @@ describe('a GET changes nothing', () => {
       const known = served([...resources, HISTORY]);
       return findAdminRoute(path.replace(/\?.*/, ''), known).page;
     });
-    const pages = Object.entries(PAGE_METHODS).filter(([, methods]) => methods.includes('GET'));
-    for (const [page] of pages) assert.ok(covered.includes(page as never), page);
+    const shown = Object.keys(PAGES).filter((page) => PAGES[page]?.show);
+    for (const page of ['login', 'set-password', ...shown]) assert.ok(covered.includes(page as never), page);
   });
 
   test('nor does a HEAD or a request with a method override', async () => {

@@ -80,6 +80,7 @@ export type ServicesFor = (request: ApiRequest, access: Access) => Services;
 export type LoginServices = Pick<
   Services,
   | 'settings'
+  | 'resources'
   | 'authentication'
   | 'sessions'
   | 'admitted'
