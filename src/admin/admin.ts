@@ -158,6 +158,7 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
   const { path, form } = unsaved;
   try {
     const route = findAdminRoute(path, context.resources);
+    answersOf(context, route); // The user may have lost the right to this page meanwhile.
     return (await showAgain(context, route, form, 200)) ?? redirect(next);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the form.

@@ -106,6 +106,25 @@ describe('a role in the admin area', () => {
     }
   });
 
+  test('gets back no form of a page that the role may no longer use', async () => {
+    await service.addUser('ann', { admin: true });
+    const ann = await logIn(service, 'ann');
+    const path = '/admin/customer/-/add/';
+    const typed = { ...fieldsOf(await ann.get(path)), name: 'typed' };
+    await service.sql`update vitrine_session set seen = seen - interval '13 hours' where password_mark <> ''`;
+    const login = await ann.post(path, typed);
+    assert.equal(login.status, 401);
+    await service.sql`update "user" set admin = false, role = 'support' where username = 'ann'`;
+    const back = await ann.post('/admin/-/login/', {
+      ...fieldsOf(login),
+      username: 'ann',
+      password: 'pw-ann',
+    });
+    assert.equal(back.status, 404, readable(back));
+    assert.equal((await ann.get('/admin/customer/')).status, 200);
+    sue = await logIn(service, 'sue');
+  });
+
   test('shows the views that others share, unless they name what is not granted', async () => {
     const ada = await logIn(service, 'ada');
     const save = async (browser: Browser, query: string, title: string): Promise<AdminAnswer> =>
