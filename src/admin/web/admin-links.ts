@@ -164,11 +164,6 @@ export class LinkParameters {
     return new LinkParameters([...this.without(name).list, { name, value }]);
   }
 
-  /** Adds a parameter beside others of the same name. */
-  and(name: string, value: string): LinkParameters {
-    return new LinkParameters([...this.list, { name, value }]);
-  }
-
   /** The parameters that the API knows too. */
   get query(): LinkParameters {
     return new LinkParameters(this.list.filter(({ name }) => !name.startsWith('_')));

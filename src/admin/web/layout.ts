@@ -184,22 +184,26 @@ function tabTitle({ title, crumbs = [] }: AdminPage): string {
   return `${title}${isNamed ? '' : ` · ${first.text}`} · ${brand().title ?? t('admin')}`;
 }
 
-/** The whole document; without an admin request it has no header. */
-function document(context: AdminContext | undefined, page: AdminPage): Html {
-  const { title, crumbs, badges, actions, below, body, kind } = page;
-  const { flash } = context ?? {};
-  const { style } = brand();
-  const isBesideGroups = kind !== 'dashboard';
-  const top = html`${context && header(context)} ${context && isBesideGroups && listGroups(context)}
-  ${context && crumbs && crumbList(crumbs)}
-  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">${t('viewRecord')}</a>`}</p>`}`;
+/** A page as a response; without an admin request it has no header. Showing the flash message deletes its cookie. */
+export function pageReply(
+  context: AdminContext | undefined,
+  page: AdminPage,
+  headers: Readonly<Record<string, string | readonly string[]>> = {},
+): Reply {
+  const { title, crumbs, badges, actions, below, body, kind, status = 200 } = page;
+  const { style, images } = brand();
+  const flash = context?.flash;
+  const top =
+    context &&
+    html`${header(context)} ${kind !== 'dashboard' && listGroups(context)} ${crumbs && crumbList(crumbs)}
+    ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">${t('viewRecord')}</a>`}</p>`}`;
   const main = html`${
     !context &&
     html`${ribbonOf()}
       <p class="brand">${brandName()}</p>`
   }
   ${headingOf(title, actions, badges, below)} ${body}`;
-  return shell({
+  const document = shell({
     title: tabTitle(page),
     kind,
     styles: [STYLE_PATH, ...(style ? [style.path] : [])].map(withBasePath),
@@ -207,24 +211,15 @@ function document(context: AdminContext | undefined, page: AdminPage): Html {
     top,
     main,
   });
-}
-
-/** A page as a response. Showing the flash message deletes its cookie. */
-export function pageReply(
-  context: AdminContext | undefined,
-  page: AdminPage,
-  headers: Readonly<Record<string, string | readonly string[]>> = {},
-): Reply {
-  const shown = context?.flash ? { 'Set-Cookie': setCookie(context.request, 'flash', '', 0) } : {};
   return {
-    status: page.status ?? 200,
+    status,
     headers: {
       'Content-Type': 'text/html; charset=utf-8',
       ...SAFE_HEADERS,
-      'Content-Security-Policy': policyFor(context ? brand().images : []),
-      ...shown,
+      'Content-Security-Policy': policyFor(context ? images : []),
+      ...(flash && { 'Set-Cookie': setCookie(context.request, 'flash', '', 0) }),
       ...headers,
     },
-    body: document(context, page).toString(),
+    body: document.toString(),
   };
 }
