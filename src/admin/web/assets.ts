@@ -1,44 +1,13 @@
-// Serves the stylesheet, the script and the files of a brand under addresses that change with their content.
-import { createHash } from 'node:crypto';
+// Serves the stylesheet, the script and the files of a brand.
 import { readFileSync } from 'node:fs';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { assetOf, ROOT, type Asset } from './asset-file.ts';
 import { scriptTexts } from './language.ts';
 import { LANGUAGES, language } from './presentation.ts';
 
-const TYPES: Readonly<Record<string, string>> = {
-  css: 'text/css; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-};
-
-/** The path of the files in the admin area. */
-const ROOT = '/admin/-/';
-/** Their path for the API's pages. It differs because a service or a proxy may not expose `/admin/`. */
+/** The path of the files of the API's pages. It differs because a service or a proxy may not expose `/admin/`. */
 const API_ROOT = '/api/-/';
-
-/** A file that pages load. */
-export interface Asset {
-  /** Its path in the admin area. */
-  readonly path: string;
-  readonly reply: Reply;
-}
-
-/** A file with this content. Its name contains a digest of it, so browsers may cache it forever. */
-export function assetOf(
-  name: string,
-  extension: string,
-  body: Buffer,
-  more: Readonly<Record<string, string>> = {},
-): Asset {
-  const digest = createHash('sha256').update(body).digest('hex').slice(0, 12);
-  const headers = {
-    'Content-Type': TYPES[extension] ?? '',
-    'Cache-Control': 'public, max-age=31536000, immutable',
-    'Cross-Origin-Resource-Policy': 'same-origin',
-    ...more,
-  };
-  return { path: `${ROOT}${name}-${digest}.${extension}`, reply: { status: 200, headers, body } };
-}
 
 /** @param beginning what comes before the file of this folder */
 const load = (name: string, extension: string, beginning = ''): Asset =>

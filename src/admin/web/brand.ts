@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { StartError } from '../../errors.ts';
 import { accentOf, contrast, mixed, softOf, type AdminArea } from '../../resources/definition/admin-area.ts';
-import { assetOf, type Asset } from './assets.ts';
+import { assetOf, type Asset } from './asset-file.ts';
 
 const LOGO_TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
