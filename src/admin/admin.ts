@@ -64,9 +64,7 @@ const contextsWith =
 
 /** The address that a login leads to after a form was sent: the page of the form, or the one above if the page has no GET. */
 const addressAfterLogin = (path: string): string =>
-  path
-    .replace(/-\/(logout|display|bulk)\/?$/, '')
-    .replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
+  path.replace(/-\/(logout|display|bulk)\/?$/, '').replace(/^(\/admin\/[^/]+\/[^/]+\/)action\/?$/, '$1');
 
 /** Redirects to the login, which leads back to the page. A change is not repeated after the login. */
 function redirectToLogin(request: ApiRequest): Reply {

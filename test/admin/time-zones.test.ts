@@ -170,7 +170,7 @@ describe('the time zone of a browser', () => {
     const done = await ada.post('/admin/-/display/', { zone: 'America/St_Johns' });
     assert.equal(done.status, 303);
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 05:30:00 -02:30<\/time>/);
-    assert.match((await ada.get('/admin/-/account/')).text, /<option +selected[^>]*>America\/St_Johns</);
+    assert.match((await ada.get('/admin/-/account/')).text, /<option[^>]* selected[^>]*>America\/St_Johns</);
     await ada.post('/admin/-/display/', { zone: 'UTC' });
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
   });

@@ -150,7 +150,7 @@ export async function storedRows(
   return rows.flat();
 }
 
-const countName = ({ resource }: InlineTable): string => `${resource.name}._rows`;
+const countName = ({ resource }: InlineTable): string => [resource.name, '_rows'].join('.');
 
 /** The number of rows that a form has. */
 function sentCount({ get }: Form, table: InlineTable): number {
