@@ -449,7 +449,7 @@ describe('choices with labels', () => {
     assert.match(list?.text ?? '', /diabetes, asthma/);
     assert.match(list?.text ?? '', /non-smoker/);
     assert.match(filtered?.text ?? '', /Sex is\s+<b>male<\/b>/);
-    assert.match(filtered?.text ?? '', /<b>“beginner, expert”<\/b>/);
+    assert.match(filtered?.text ?? '', /Level is one of\s+<b>beginner, expert<\/b>/);
     assert.match(filtered?.text ?? '', /name="_is.sex" value="=m" checked \/> <span>male/);
     assert.match(form?.text ?? '', /<option value="f" +selected[^>]*>female<\/option>/);
     assert.match(form?.text ?? '', /Choices: a \(asthma\), d \(diabetes\)\./);
