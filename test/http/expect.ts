@@ -31,7 +31,7 @@ export function stopClock(): (milliseconds: number) => void {
  * @returns moves the clock on by milliseconds
  */
 export function stopTime(t: TestContext): (milliseconds: number) => void {
-  let now = performance.now();
+  let now = Math.ceil(performance.now()); // sums of fractions are not exact
   t.mock.method(performance, 'now', () => now);
   return (milliseconds) => void (now += milliseconds);
 }
