@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { lockedOut, startService, type Answer, type TestService } from '../support.ts';
+import { lockedOut, pluck, startService, type Answer, type TestService } from '../support.ts';
 import { addFactor } from '../second-factor.ts';
 import {
   attemptLogin,
@@ -404,6 +404,20 @@ describe('Undo of an operation', () => {
       /What can be undone has changed since this page was shown\. Nothing was changed\./,
     );
     assert.equal((await rows('task')).length, 3);
+  });
+
+  test('is done once by a form that is sent three times, and each answer says so', async () => {
+    const team = await add('team', { name: 'T' });
+    await add('task', { name: 'first', team_id: team });
+    await send('DELETE', `/api/team/${team}/`);
+    const path = await undoPath('team', 'delete');
+    const page = await ada.get(path);
+    const sendIt = () => confirm(ada, path, page);
+    const answers = [...(await Promise.all([sendIt(), sendIt()])), await sendIt()];
+    assert.deepEqual(pluck(answers, 'status'), [303, 303, 303]);
+    const targets = answers.map(({ headers }) => headers.get('location'));
+    assert.equal(new Set(targets).size, 1, String(targets));
+    assert.equal((await lastBatch()).length, 2);
   });
 
   test('overwrites no change that is made at the same moment', async () => {

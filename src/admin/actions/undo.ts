@@ -30,6 +30,7 @@ import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
 import { t, type PlainCode } from '../web/language.ts';
 import { listCrumb } from '../web/layout.ts';
+import { onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
 import { sentence, table } from '../web/widgets.ts';
 import { effectsOf, type Effects } from './deletion-effects.ts';
 
@@ -206,6 +207,9 @@ async function reverseAll(
 /** Thrown to roll the transaction back. */
 class Rollback extends Error {}
 
+/** What can be undone is no longer what the page has shown. */
+class PlanChanged extends Error {}
+
 /** What would be deleted with the records that are deleted again. */
 interface Deletions {
   readonly resource: AdminView;
@@ -302,7 +306,7 @@ async function undoPage(context: RecordContext, plan: Plan, refused: Refused): P
     kind: 'delete',
     address: links.part(history.name, id, 'undo'),
     impossible: done.length === 0 ? t('nothingCanBeUndone') : undefined,
-    fields: html`<input type="hidden" name="_plan" value="${digestOf(plan)}" />
+    fields: html`${submitOnceField()} <input type="hidden" name="_plan" value="${digestOf(plan)}" />
       <input type="hidden" name="_refused" value="${[...refused.keys()].join(' ')}" />
       <p class="lead">
         ${
@@ -342,19 +346,25 @@ export function undo(context: RecordContext): Action {
       return { password: needsPassword && t('requiredToChangeUsers'), code: deletions.length > 0 };
     },
 
-    async check(form) {
+    check(form) {
       for (const id of form.get('_refused')?.split(' ', MAX_ENTRIES) ?? [])
         if (/^\d{1,19}$/.test(id)) refused.set(id, t('databaseRefuses'));
-      return form.get('_plan') === digestOf(await planNow()) ? undefined : refuse(t('undoChanged'));
+      return undefined;
     },
 
-    async run() {
+    async run(form) {
       const plan = await planNow();
       const caller = inBatch(context.caller);
       const possible = plan.steps.filter(({ reason }) => reason === undefined);
-      try {
-        await inTransaction(async (operations, transaction) => {
+      const text = t(possible.some(isIncomplete) ? 'changesUndoneInPart' : 'changesUndone', {
+        count: possible.length,
+      });
+      const undoAll = ({ begin, end }: Once): Promise<string> =>
+        inTransaction(async (operations, transaction) => {
           const { send } = transaction;
+          await begin(transaction);
+          // After the first time of a form that is sent twice, nothing is left to undo.
+          if (form.get('_plan') !== digestOf(plan)) throw new PlanChanged();
           if (!plan.needsPassword) for (const { guard } of plan.deletions) await guard?.(transaction);
           await send(CHECK_AT_ONCE);
           const of = (action: string): Step[] => possible.filter((step) => step.action === action);
@@ -363,16 +373,21 @@ export function undo(context: RecordContext): Action {
             await reverseAll({ ...context, caller }, operations, transaction, group);
           if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
           await assertSession(context);
+          const result = `${caller.origin?.batch ?? ''} ${text}`;
+          await end(transaction, result);
+          return result;
         });
+      try {
+        const [batch = '', ...words] = (await onceOnly(context, form, undoAll)).split(' ');
+        const address = links.list(history.name, new LinkParameters([{ name: 'batch', value: batch }]));
+        return redirectDone(context, address, words.join(' '));
       } catch (error) {
+        if (error instanceof PlanChanged) return refuse(t('undoChanged'));
         if (!(error instanceof Rollback)) throw error;
         for (const { id, reason } of possible) if (reason !== undefined) refused.set(id, reason);
         known = undefined;
         return refuse(t('databaseRefusesSome'));
       }
-      const batch = new LinkParameters([{ name: 'batch', value: caller.origin?.batch ?? '' }]);
-      const text = possible.some(isIncomplete) ? 'changesUndoneInPart' : 'changesUndone';
-      return redirectDone(context, links.list(history.name, batch), t(text, { count: possible.length }));
     },
   };
 }
