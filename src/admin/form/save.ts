@@ -34,7 +34,7 @@ export interface Save {
   readonly fields: Map<string, JsonField>;
   /** The record of the page, if it is new or has changes, then its rows: deletions first, because they may make room for others. */
   readonly writes: readonly Write[];
-  /** What is wrong before any statement runs. */
+  /** The faults that are known before any statement runs. */
   readonly errors: FieldErrors;
   /** The rows to show, if the form is shown again. */
   readonly rows: readonly InlineRow[];
