@@ -1,4 +1,5 @@
 // The catalog of messages: all texts of errors that clients of the API get, by code. A catalog in another language has the same codes.
+// Names in braces are replaced. `{max:record|records}` is the form of a word for the number `max`.
 
 export const ENGLISH_MESSAGES = {
   // What any statement can meet.
@@ -284,17 +285,24 @@ export interface Message {
 /** A whole catalog. */
 export type Messages = Readonly<Record<MessageCode, string>>;
 
+interface Source {
+  readonly messages: Messages;
+  readonly plurals: Intl.PluralRules;
+}
+
+const ENGLISH: Source = { messages: ENGLISH_MESSAGES, plurals: new Intl.PluralRules('en') };
+
 /** The catalog for the work that is going on: that of the page which is being answered. The API has English texts. */
-let presentMessages = (): Messages => ENGLISH_MESSAGES;
+let present = (): Source => ENGLISH;
 
 /** Sets where the catalog for the work that is going on comes from. */
-export const takeMessagesFrom = (source: () => Messages): void => {
-  presentMessages = source;
+export const takeMessagesFrom = (source: () => Source): void => {
+  present = source;
 };
 
-/** The names in braces. */
+/** The names in braces, also those of numbers with forms. */
 export type ParamsOf<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
-  ? Name | ParamsOf<Rest>
+  ? (Name extends `${infer Number}:${infer Forms}` ? Number | ParamsOf<`${Forms}}`> : Name) | ParamsOf<Rest>
   : never;
 type Params<Code extends MessageCode> = Readonly<Record<ParamsOf<(typeof ENGLISH_MESSAGES)[Code]>, Param>>;
 
@@ -303,11 +311,26 @@ export const messageOf = <Code extends MessageCode>(
   ...[params]: [keyof Params<Code>] extends [never] ? [] : [Params<Code>]
 ): Message => (params ? { code, params } : { code });
 
+/** `{count:record|records}`: the forms of words for one, and for other numbers. A form may have names in braces. */
+export const FORMS = /\{(\w+):((?:[^{}|]|\{\w+\})*)\|((?:[^{}|]|\{\w+\})*)\}/g;
+
+/** Chooses the forms of a text for its numbers. `script.js` does the same. */
+export const inForms = (
+  text: string,
+  params: Readonly<Record<string, unknown>>,
+  plurals: Intl.PluralRules,
+): string =>
+  text.replace(FORMS, (_, name: string, one: string, other: string) =>
+    plurals.select(Number(params[name])) === 'one' ? one : other,
+  );
+
 /** @param message a text stays as it is: the words of the registry, of PostgreSQL or of a page */
 export function textOf(message: Param): string {
   if (typeof message !== 'object') return String(message);
   const { code, params } = message;
-  const text = presentMessages()[code];
-  if (!params) return text;
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => textOf(params[name] ?? ''));
+  const { messages, plurals } = present();
+  if (!params) return messages[code];
+  return inForms(messages[code], params, plurals).replace(/\{(\w+)\}/g, (_, name: string) =>
+    textOf(params[name] ?? ''),
+  );
 }

@@ -3,40 +3,46 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { ENGLISH, type Text } from '../../src/admin/texts/english.ts';
+import { ENGLISH } from '../../src/admin/texts/english.ts';
 import { FRENCH, FRENCH_MESSAGES } from '../../src/admin/texts/french.ts';
 import { GERMAN, GERMAN_MESSAGES } from '../../src/admin/texts/german.ts';
 import { SPANISH, SPANISH_MESSAGES } from '../../src/admin/texts/spanish.ts';
-import { ENGLISH_MESSAGES } from '../../src/messages.ts';
+import { ENGLISH_MESSAGES, inForms } from '../../src/messages.ts';
 import { users } from '../db/helpers.ts';
 import { REPOSITORY } from '../paths.ts';
 import { openBrowser, useAdmin } from './support.ts';
 
-const formsOf = (text: Text = ''): readonly string[] =>
-  typeof text === 'string' ? [text] : [text.one, text.other];
-const namesIn = (text: Text | undefined): readonly string[] =>
-  [...(formsOf(text).at(-1) ?? '').matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort();
+/** The text in its forms for a number, whatever the name of the number. */
+const formFor = (number: number, text: string, language = 'en'): string => {
+  const numbers = Object.fromEntries([...text.matchAll(/\{(\w+):/g)].map(([, name]) => [name, number]));
+  return inForms(text, numbers, new Intl.PluralRules(language));
+};
+const namesIn = (text: string, marks: RegExp): readonly string[] =>
+  [...new Set([...text.matchAll(marks)].map(([, name = '']) => name))].sort();
 
 describe('the catalogs', () => {
-  for (const [language, texts] of Object.entries<Readonly<Record<string, Text>>>({
+  for (const [language, texts] of Object.entries<Readonly<Record<string, string>>>({
     German: { ...GERMAN, ...GERMAN_MESSAGES },
     French: { ...FRENCH, ...FRENCH_MESSAGES },
     Spanish: { ...SPANISH, ...SPANISH_MESSAGES },
   }))
-    test(`in ${language} have the forms and the parameters of the English texts`, () => {
-      for (const [code, english] of Object.entries<Text>({ ...ENGLISH, ...ENGLISH_MESSAGES })) {
-        const text = texts[code];
-        assert.equal(formsOf(text).length, formsOf(english).length, code);
-        assert.deepEqual(namesIn(text), namesIn(english), code);
-        for (const form of formsOf(text)) assert.match(form, /\S/, code);
+    test(`in ${language} have the parameters of the English texts`, () => {
+      for (const [code, english] of Object.entries<string>({ ...ENGLISH, ...ENGLISH_MESSAGES })) {
+        const text = texts[code] ?? '';
+        assert.deepEqual(namesIn(text, /\{(\w+)\}/g), namesIn(english, /\{(\w+)\}/g), code);
+        const known = namesIn(english, /\{(\w+)[}:]/g);
+        for (const name of namesIn(text, /\{(\w+):/g)) assert.ok(known.includes(name), `${code}: ${name}`);
+        for (const number of [1, 2]) {
+          const form = formFor(number, text).replace(/\{\w+\}/g, 'x');
+          assert.match(form, /^(?=.*\S)[^{}|]*$/, code);
+        }
       }
     });
 
   // People who speak to their computer say what they read on a button.
   test('name a button with the words that it shows', () => {
-    const wordsOf = (text: Text): string =>
-      ` ${formsOf(text)
-        .join(' ')
+    const wordsOf = (text: string): string =>
+      ` ${text
         .toLowerCase()
         .replace(/[^\p{L}]+/gu, ' ')
         .trim()} `;
@@ -92,7 +98,7 @@ describe('a page', () => {
       const page = await ada.get('/admin/', headers);
       assert.equal(languageOf(page.text), language);
       const { logOut } = { en: ENGLISH, de: GERMAN, fr: FRENCH, es: SPANISH }[language];
-      assert.ok(page.text.includes(`>\n${formsOf(logOut)[0]}\n</button>`));
+      assert.ok(page.text.includes(`>\n${logOut}\n</button>`));
     });
 
   test('is in the language that was chosen on the account page, until that of the browser is chosen again', async () => {
@@ -123,7 +129,7 @@ describe('a page', () => {
     const headers = { 'accept-language': 'de' };
     const missing = await ada.get('/admin/user/999999/', headers);
     assert.ok(missing.text.includes(GERMAN_MESSAGES.noRecord));
-    assert.ok(missing.text.includes(`<h1>${GERMAN.pageNotFound as string}</h1>`));
+    assert.ok(missing.text.includes(`<h1>${GERMAN.pageNotFound}</h1>`));
     const { text } = await ada.get('/admin/user/?nosuch=1', headers);
     assert.ok(text.includes(GERMAN_MESSAGES.noColumn));
   });

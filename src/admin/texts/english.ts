@@ -1,7 +1,5 @@
 // The catalog of the texts of the admin area, by code. The catalogs of the other languages have the same codes.
-
-/** A text, or its forms for a number: `count` decides. Names in braces are replaced. */
-export type Text = string | { readonly one: string; readonly other: string };
+// Names in braces are replaced. `{count:record|records}` is the form of a word for the number `count`.
 
 export const ENGLISH = {
   // On every page.
@@ -27,7 +25,7 @@ export const ENGLISH = {
   add: 'Add',
   addTo: 'Add to {title}',
   required: 'required',
-  fieldsHaveErrors: { one: 'One field has an error', other: '{count} fields have errors' },
+  fieldsHaveErrors: '{count:One field has an error|{count} fields have errors}',
 
   // Values.
   yes: 'Yes',
@@ -41,9 +39,9 @@ export const ENGLISH = {
   namedAndMore: '{named} and {more} more',
   occursTwice: 'occurs twice in {zone}, because the clocks are set back: enter {meant}',
   doesNotOccur: 'does not occur in {zone}, because the clocks are set forward: enter {meant}',
-  records: { one: '{count} record', other: '{count} records' },
-  aboutRecords: { one: 'about {count} record', other: 'about {count} records' },
-  moreThanRecords: { one: 'more than {count} record', other: 'more than {count} records' },
+  records: '{count} {count:record|records}',
+  aboutRecords: 'about {count} {count:record|records}',
+  moreThanRecords: 'more than {count} {count:record|records}',
   api: 'API',
   adminArea: 'Admin area',
   commandLine: 'Command line',
@@ -79,11 +77,9 @@ export const ENGLISH = {
   wrongOrUsed: 'is wrong, or was used before',
   isWrong: 'is wrong',
   doesNotMatch: 'does not match the new password',
-  passwordHint: { one: 'At least {count} character.', other: 'At least {count} characters.' },
-  userPasswordHint: {
-    one: 'At least {count} character, not the user name, and not a common password.',
-    other: 'At least {count} characters, not the user name, and not a common password.',
-  },
+  passwordHint: 'At least {count} {count:character|characters}.',
+  userPasswordHint:
+    'At least {count} {count:character|characters}, not the user name, and not a common password.',
   wouldLockYouOut: 'would lock you out: ask another admin to do this',
   wouldLockYouOutAmongSelected: 'would lock you out: you are among the selected users',
 
@@ -147,7 +143,7 @@ export const ENGLISH = {
   endAllOtherSessions: 'End all other sessions',
   noSessions: 'There are no sessions.',
   thereAreNoOtherSessions: 'There are no other sessions.',
-  sessionsEnded: { one: '{count} session ended.', other: '{count} sessions ended.' },
+  sessionsEnded: '{count} {count:session|sessions} ended.',
   tokens: 'Tokens',
   link: 'Link',
   linkToSetPassword: 'Link to set a password',
@@ -174,11 +170,8 @@ export const ENGLISH = {
   loginCanAskForCode:
     'Your login can also ask for a code of an authenticator app. With a second factor, the API does not accept your password: make a token for each program.',
   setUp: 'Set up',
-  recoveryCodesLeft: {
-    one: '{count} recovery code left. For new ones, or another app, remove the second factor and set it up again.',
-    other:
-      '{count} recovery codes left. For new ones, or another app, remove the second factor and set it up again.',
-  },
+  recoveryCodesLeft:
+    '{count} recovery {count:code|codes} left. For new ones, or another app, remove the second factor and set it up again.',
   requiredForLogin: 'Required to change how you log in.',
   yourFactorWasRemoved: 'Your second factor was removed.',
   codeNeeded: 'This needs a code of your second factor, which then holds for 15 minutes.',
@@ -219,7 +212,7 @@ export const ENGLISH = {
   tokenHint: 'What the token is for.',
   noResourcesSelected: 'None selected: all resources.',
   noMethodsSelected: 'None selected: all methods.',
-  afterDays: { one: 'after {count} day', other: 'after {count} days' },
+  afterDays: 'after {count} {count:day|days}',
   notOneOfChoices: 'is not one of the choices',
   aboutTokens:
     'A program sends a token instead of your user name and password. It may do what you may, and no more than is selected here.',
@@ -294,14 +287,8 @@ export const ENGLISH = {
   // Charts.
   barChart: 'Bar chart of {count} values. Lowest: {lowest}. Highest: {highest}.',
   lineChart: 'Line chart of {count} values. Lowest: {lowest}. Highest: {highest}.',
-  barChartOfSame: {
-    one: 'Bar chart of {count} value, all {value}.',
-    other: 'Bar chart of {count} values, all {value}.',
-  },
-  lineChartOfSame: {
-    one: 'Line chart of {count} value, all {value}.',
-    other: 'Line chart of {count} values, all {value}.',
-  },
+  barChartOfSame: 'Bar chart of {count} {count:value|values}, all {value}.',
+  lineChartOfSame: 'Line chart of {count} {count:value|values}, all {value}.',
   showData: 'Show data',
   dataOf: 'of {title}',
   valueIn: 'Value ({unit})',
@@ -474,7 +461,7 @@ export const ENGLISH = {
   invalidFilter: 'A filter of the list is invalid. No action was taken.',
   noRecordsToChange: 'No records to change.',
   nothingWasChanged: '{change} Nothing was changed.',
-  changeRecords: { one: 'Change {count} record', other: 'Change {count} records' },
+  changeRecords: 'Change {count} {count:record|records}',
   tickColumns: 'Tick the columns to set. Those marked * must have a value.',
   set: 'Set',
   setColumn: 'Set {label}',
@@ -486,7 +473,7 @@ export const ENGLISH = {
   columnsToSearch: 'Columns to search',
   inColumns: 'In',
   inColumn: 'In {label}',
-  recordsToChange: { one: '{count} record that will change', other: '{count} records that will change' },
+  recordsToChange: '{count} {count:record|records} that will change',
   firstOf: 'The first {shown} of {all}',
   anEmptyText: 'an empty text',
   nothing: 'nothing',
@@ -494,8 +481,8 @@ export const ENGLISH = {
   changeColumnsOf: 'Change {names} of {what}?',
   updateWhat: 'Update {what}',
   neededForUsers: 'Needed to change what users may do, or their names.',
-  columnsSetIn: { one: '{names} was set in {records}.', other: '{names} were set in {records}.' },
-  columnsChangedIn: { one: '{names} was changed in {records}.', other: '{names} were changed in {records}.' },
+  columnsSetIn: '{names} {count:was|were} set in {records}.',
+  columnsChangedIn: '{names} {count:was|were} changed in {records}.',
   hadValueAlready: '{done} {same} had this value already.',
   didNotChange: '{done} {same} did not change.',
   notTicked: 'is not ticked: tick it, or empty the field',
@@ -510,7 +497,7 @@ export const ENGLISH = {
   runActionOn: '{title}: {what}?',
   runsOn: 'This runs on {what}.',
   actionDone: '{title}: done.',
-  actionChanged: { one: '{title}: {count} record changed.', other: '{title}: {count} records changed.' },
+  actionChanged: '{title}: {count} {count:record|records} changed.',
   nothingChangedBecause: 'Nothing was changed: {reason}',
 
   // Imports.
@@ -537,40 +524,28 @@ export const ENGLISH = {
   tooManyCells: 'The file must have at most {max} cells. Split it into several files.',
   tooManyColumns: 'The first line must have at most {max} columns (got {got}).',
   faultyQuotes: 'Line {line}: a quoted cell is not closed, or a quote inside a cell is not doubled.',
-  otherCellCount: {
-    one: 'the row has {count} cell, but the line with the titles has {width}',
-    other: 'the row has {count} cells, but the line with the titles has {width}',
-  },
+  otherCellCount: 'the row has {count} {count:cell|cells}, but the line with the titles has {width}',
   noColumnToImport: 'The file has no column that an import can set. Assign one below.',
   previewOutdated:
     'The records, or how the file is read, have changed since the preview. Nothing was imported. Check the new preview below.',
-  faultyRows: {
-    one: 'Nothing was imported: {count} row has errors. Correct them and {upload}.',
-    other: 'Nothing was imported: {count} rows have errors. Correct them and {upload}.',
-  },
-  faultyRowsOrImport: {
-    one: 'Nothing was imported: {count} row has errors. Import the valid rows, or correct the others and {upload}.',
-    other:
-      'Nothing was imported: {count} rows have errors. Import the valid rows, or correct the others and {upload}.',
-  },
+  faultyRows: 'Nothing was imported: {count} {count:row has|rows have} errors. Correct them and {upload}.',
+  faultyRowsOrImport:
+    'Nothing was imported: {count} {count:row has|rows have} errors. Import the valid rows, or correct the others and {upload}.',
   uploadAgain: 'upload the file again',
   downloadFaulty: 'Download the faulty rows with reasons',
   importErrors: 'Import errors',
   previewAgain: 'Preview again',
   importChanges: 'Import: {changes}',
   importValidRows: 'Import the valid rows: {changes}',
-  addCount: { one: 'add {count} record', other: 'add {count} records' },
-  changeCount: { one: 'change {count} record', other: 'change {count} records' },
-  addAndChange: {
-    one: 'add {added} and change {count} record',
-    other: 'add {added} and change {count} records',
-  },
+  addCount: 'add {count} {count:record|records}',
+  changeCount: 'change {count} {count:record|records}',
+  addAndChange: 'add {added} and change {count} {count:record|records}',
   nothingToImport: 'No changes to import: the records already match the file.',
   nothingImported: 'No changes: the records already match the file.',
-  recordsAdded: { one: '{count} record added', other: '{count} records added' },
-  recordsChanged: { one: '{count} record changed', other: '{count} records changed' },
-  othersChanged: { one: '{count} changed', other: '{count} changed' },
-  rowsLeftOut: { one: '{count} row with errors left out', other: '{count} rows with errors left out' },
+  recordsAdded: '{count} {count:record|records} added',
+  recordsChanged: '{count} {count:record|records} changed',
+  othersChanged: '{count} changed',
+  rowsLeftOut: '{count} {count:row|rows} with errors left out',
   importedOnce: 'The file was submitted twice and imported once.',
   rowsWithErrors: 'Rows with errors',
   changedRecords: 'Changed records',
@@ -582,11 +557,9 @@ export const ENGLISH = {
   becomes: 'becomes',
   differsUnseen: 'differs in whitespace, or after the part shown',
   showingFirst: 'Showing the first {shown} of {count}.',
-  rowsOfFile: { one: '{count} row.', other: '{count} rows.' },
-  rowsByKind: {
-    one: '{count} row: {added} new, {changed} changed, {unchanged} unchanged, {faulty} with errors.',
-    other: '{count} rows: {added} new, {changed} changed, {unchanged} unchanged, {faulty} with errors.',
-  },
+  rowsOfFile: '{count} {count:row|rows}.',
+  rowsByKind:
+    '{count} {count:row|rows}: {added} new, {changed} changed, {unchanged} unchanged, {faulty} with errors.',
   readAs: 'Read as {encoding}, separated by {separator}.',
   commas: 'commas',
   semicolons: 'semicolons',
@@ -647,7 +620,7 @@ export const ENGLISH = {
   changeIn: '{action} in {title}',
   changeOfRecord: '{action} {record} in {title}',
   changeAndOthers: '{change} and {others}',
-  moreChanges: { one: '{count} more change', other: '{count} more changes' },
+  moreChanges: '{count} more {count:change|changes}',
   someMoreChanges: 'more changes',
   browserOn: '{browser} on {system}',
 
@@ -707,16 +680,11 @@ export const ENGLISH = {
   // Undoing changes.
   undo: 'Undo',
   nothingToUndo: 'Nothing to undo',
-  undoChanges: { one: 'Undo this change?', other: 'Undo {count} changes?' },
+  undoChanges: 'Undo {count:this change|{count} changes}?',
   nothingCanBeUndone: 'Nothing can be undone.',
-  setBack: {
-    one: '{count} record will be set back as before the operation.',
-    other: '{count} records will be set back as before the operation.',
-  },
-  setBackAndSkipped: {
-    one: '{count} record will be set back as before the operation, and {skipped} will be skipped.',
-    other: '{count} records will be set back as before the operation, and {skipped} will be skipped.',
-  },
+  setBack: '{count} {count:record|records} will be set back as before the operation.',
+  setBackAndSkipped:
+    '{count} {count:record|records} will be set back as before the operation, and {skipped} will be skipped.',
   losesPasswords:
     'Passwords are not in the history: records that are added again have none that works until one is set.',
   losesValues: 'Some values cannot be restored, because you cannot see them here.',
@@ -729,10 +697,8 @@ export const ENGLISH = {
   changedBack: 'changed back',
   addedAgain: 'added again',
   cannotBeUndone: 'This change cannot be undone here.',
-  tooManyToUndo: {
-    one: 'This operation has {count} change, which is too much to undo here.',
-    other: 'This operation has {count} changes, which are too many to undo here.',
-  },
+  tooManyToUndo:
+    'This operation has {count} {count:change, which is too much|changes, which are too many} to undo here.',
   recordNotShown: 'The admin area does not show the record.',
   mayNotReverse: 'You may not make the reverse change.',
   hasNewerChanges: 'It has newer changes.',
@@ -746,32 +712,25 @@ export const ENGLISH = {
   databaseRefusesSome: 'The database refuses some of it, as listed. Nothing was changed yet.',
   requiredToChangeUsers: 'Required to change users.',
   undoChanged: 'What can be undone has changed since this page was shown. Nothing was changed.',
-  changesUndone: { one: 'Undone: {count} change.', other: 'Undone: {count} changes.' },
-  changesUndoneInPart: {
-    one: 'Undone: {count} change. Some values were not restored.',
-    other: 'Undone: {count} changes. Some values were not restored.',
-  },
+  changesUndone: 'Undone: {count} {count:change|changes}.',
+  changesUndoneInPart: 'Undone: {count} {count:change|changes}. Some values were not restored.',
 
   // Selected records.
-  recordsSelected: { one: '{count} record selected', other: '{count} records selected' },
-  recordsOf: { one: '{count} record of {title}', other: '{count} records of {title}' },
+  recordsSelected: '{count} {count:record|records} selected',
+  recordsOf: '{count} {count:record|records} of {title}',
   allThatMatch: 'All records that match the filters and search of the list.',
   allOfList: 'All records of the list.',
-  selectedAreGone: {
-    one: '{count} of the selected records no longer exists or is no longer on the list.',
-    other: '{count} of the selected records no longer exist or are no longer on the list.',
-  },
+  selectedAreGone:
+    '{count} of the selected records no longer {count:exists or is|exist or are} no longer on the list.',
   keysTooLong: 'The keys of the selected records are too long. Select fewer records.',
-  selectionHad: {
-    one: 'The selection had {count} record when this page was shown, and now has {now}.',
-    other: 'The selection had {count} records when this page was shown, and now has {now}.',
-  },
+  selectionHad:
+    'The selection had {count} {count:record|records} when this page was shown, and now has {now}.',
 
   // Deleting. `count` is the number of records to delete.
   deleteWhat: 'Delete {what}',
   deleteWhatQuestion: 'Delete {what}?',
   noRecordsToDelete: 'No records to delete.',
-  recordsDeleted: { one: '{count} record deleted.', other: '{count} records deleted.' },
+  recordsDeleted: '{count} {count:record|records} deleted.',
   recordDeleted: '{title}: “{label}” was deleted.',
   recordIsGone: 'The record no longer exists.',
   recordHasChanged: 'The record has changed since this page was shown.',
@@ -781,49 +740,25 @@ export const ENGLISH = {
   cannotDeleteOwnUser: 'You cannot delete your own user. Ask another admin to do it.',
   wouldDeleteOwnUser: 'This would also delete your own user. Ask another admin to do it.',
   othersDepend: 'Records of {titles} depend on what would be deleted. Nothing was deleted.',
-  othersNeed: {
-    one: 'It cannot be deleted while other records need it. Delete or change those first.',
-    other: 'They cannot be deleted while other records need them. Delete or change those first.',
-  },
+  othersNeed:
+    '{count:It|They} cannot be deleted while other records need {count:it|them}. Delete or change those first.',
   dependentsOf: '{records} of {title}',
   dependentsNotShown: '{records} that the admin area does not show',
   dependentsBy: '{what}, by “{titles}”',
   indirectly: '{what}, indirectly',
-  unknownDependents: {
-    one: 'Records of a table that the admin area does not show refer to it.',
-    other: 'Records of a table that the admin area does not show refer to them.',
-  },
-  cannotDelete: {
-    one: 'Cannot delete: other records depend on it',
-    other: 'Cannot delete: other records depend on them',
-  },
-  dependentsNotCounted: {
-    one: 'The records that refer to this record could not be counted in time. They may be deleted as well, lose their reference, or prevent the deletion.',
-    other:
-      'The records that refer to these records could not be counted in time. They may be deleted as well, lose their reference, or prevent the deletion.',
-  },
-  triggerFirst: {
-    one: 'A database trigger must change or delete these first, or it cannot be deleted',
-    other: 'A database trigger must change or delete these first, or they cannot be deleted',
-  },
-  deletedWith: { one: 'Deleted with it', other: 'Deleted with them' },
-  noLongerLinked: {
-    one: 'Kept, but no longer linked to it',
-    other: 'Kept, but no longer linked to them',
-  },
-  noDependents: {
-    one: 'No known records refer to this record.',
-    other: 'No known records refer to these records.',
-  },
-  willBeDeleted: { one: 'It will be permanently deleted.', other: 'They will be permanently deleted.' },
-  willBeDeletedWithOthers: {
-    one: 'It will be permanently deleted, and so will the records that are deleted with it.',
-    other: 'They will be permanently deleted, and so will the records that are deleted with them.',
-  },
-  willBeDeletedWithAll: {
-    one: 'It will be permanently deleted, and so will all records that are deleted with it.',
-    other: 'They will be permanently deleted, and so will all records that are deleted with them.',
-  },
+  unknownDependents: 'Records of a table that the admin area does not show refer to {count:it|them}.',
+  cannotDelete: 'Cannot delete: other records depend on {count:it|them}',
+  dependentsNotCounted:
+    'The records that refer to {count:this record|these records} could not be counted in time. They may be deleted as well, lose their reference, or prevent the deletion.',
+  triggerFirst: 'A database trigger must change or delete these first, or {count:it|they} cannot be deleted',
+  deletedWith: 'Deleted with {count:it|them}',
+  noLongerLinked: 'Kept, but no longer linked to {count:it|them}',
+  noDependents: 'No known records refer to {count:this record|these records}.',
+  willBeDeleted: '{count:It|They} will be permanently deleted.',
+  willBeDeletedWithOthers:
+    '{count:It|They} will be permanently deleted, and so will the records that are deleted with {count:it|them}.',
+  willBeDeletedWithAll:
+    '{count:It|They} will be permanently deleted, and so will all records that are deleted with {count:it|them}.',
 
   // Problems.
   badRequest: 'Bad Request',
@@ -884,11 +819,11 @@ export const ENGLISH = {
   goToPreviousOne: 'Go to the previous one',
   chooseIt: 'Choose it',
   closeList: 'Close the list and keep the earlier choice',
-} as const satisfies Readonly<Record<string, Text>>;
+} as const;
 
 export type TextCode = keyof typeof ENGLISH;
 /** A whole catalog. */
-export type Texts = Readonly<Record<TextCode, Text>>;
+export type Texts = Readonly<Record<TextCode, string>>;
 
 /** The codes of the texts that `script.js` shows. */
 export const SCRIPT_TEXTS = [

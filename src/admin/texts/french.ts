@@ -26,7 +26,7 @@ export const FRENCH: Texts = {
   add: 'Ajouter',
   addTo: 'Ajouter à {title}',
   required: 'obligatoire',
-  fieldsHaveErrors: { one: 'Un champ contient une erreur', other: '{count} champs contiennent des erreurs' },
+  fieldsHaveErrors: '{count:Un champ contient une erreur|{count} champs contiennent des erreurs}',
 
   // Values.
   yes: 'Oui',
@@ -40,9 +40,9 @@ export const FRENCH: Texts = {
   namedAndMore: '{named} et {more} de plus',
   occursTwice: 'existe deux fois à {zone}, car les horloges sont retardées : saisissez {meant}',
   doesNotOccur: 'n’existe pas à {zone}, car les horloges sont avancées : saisissez {meant}',
-  records: { one: '{count} enregistrement', other: '{count} enregistrements' },
-  aboutRecords: { one: 'environ {count} enregistrement', other: 'environ {count} enregistrements' },
-  moreThanRecords: { one: 'plus de {count} enregistrement', other: 'plus de {count} enregistrements' },
+  records: '{count} {count:enregistrement|enregistrements}',
+  aboutRecords: 'environ {count} {count:enregistrement|enregistrements}',
+  moreThanRecords: 'plus de {count} {count:enregistrement|enregistrements}',
   api: 'API',
   adminArea: 'Administration',
   commandLine: 'Ligne de commande',
@@ -78,11 +78,9 @@ export const FRENCH: Texts = {
   wrongOrUsed: 'est incorrect, ou a déjà été utilisé',
   isWrong: 'est incorrect',
   doesNotMatch: 'ne correspond pas au nouveau mot de passe',
-  passwordHint: { one: 'Au moins {count} caractère.', other: 'Au moins {count} caractères.' },
-  userPasswordHint: {
-    one: 'Au moins {count} caractère, ni le nom d’utilisateur, ni un mot de passe courant.',
-    other: 'Au moins {count} caractères, ni le nom d’utilisateur, ni un mot de passe courant.',
-  },
+  passwordHint: 'Au moins {count} {count:caractère|caractères}.',
+  userPasswordHint:
+    'Au moins {count} {count:caractère|caractères}, ni le nom d’utilisateur, ni un mot de passe courant.',
   wouldLockYouOut: 'vous priverait de votre accès : demandez-le à un autre administrateur',
   wouldLockYouOutAmongSelected:
     'vous priverait de votre accès : vous êtes parmi les utilisateurs sélectionnés',
@@ -152,7 +150,7 @@ export const FRENCH: Texts = {
   endAllOtherSessions: 'Terminer toutes les autres sessions',
   noSessions: 'Il n’y a aucune session.',
   thereAreNoOtherSessions: 'Il n’y a aucune autre session.',
-  sessionsEnded: { one: '{count} session terminée.', other: '{count} sessions terminées.' },
+  sessionsEnded: '{count} {count:session terminée|sessions terminées}.',
   tokens: 'Jetons',
   link: 'Lien',
   linkToSetPassword: 'Lien pour définir un mot de passe',
@@ -180,11 +178,8 @@ export const FRENCH: Texts = {
   loginCanAskForCode:
     'Votre connexion peut aussi demander un code d’une application d’authentification. Avec un second facteur, l’API n’accepte pas votre mot de passe : créez un jeton pour chaque programme.',
   setUp: 'Configurer',
-  recoveryCodesLeft: {
-    one: 'Il reste {count} code de récupération. Pour en avoir de nouveaux, ou pour une autre application, retirez le second facteur et configurez-le de nouveau.',
-    other:
-      'Il reste {count} codes de récupération. Pour en avoir de nouveaux, ou pour une autre application, retirez le second facteur et configurez-le de nouveau.',
-  },
+  recoveryCodesLeft:
+    'Il reste {count} {count:code|codes} de récupération. Pour en avoir de nouveaux, ou pour une autre application, retirez le second facteur et configurez-le de nouveau.',
   requiredForLogin: 'Obligatoire pour changer votre façon de vous connecter.',
   yourFactorWasRemoved: 'Votre second facteur a été retiré.',
   codeNeeded: 'Il faut pour cela un code de votre second facteur, qui vaut ensuite 15 minutes.',
@@ -226,7 +221,7 @@ export const FRENCH: Texts = {
   tokenHint: 'À quoi sert le jeton.',
   noResourcesSelected: 'Aucune sélectionnée : toutes les ressources.',
   noMethodsSelected: 'Aucune sélectionnée : toutes les méthodes.',
-  afterDays: { one: 'après {count} jour', other: 'après {count} jours' },
+  afterDays: 'après {count} {count:jour|jours}',
   notOneOfChoices: 'n’est pas l’un des choix',
   aboutTokens:
     'Un programme envoie un jeton au lieu de votre nom d’utilisateur et de votre mot de passe. Il peut faire ce que vous pouvez, et pas plus que ce qui est sélectionné ici.',
@@ -301,14 +296,8 @@ export const FRENCH: Texts = {
   // Charts.
   barChart: 'Graphique à barres de {count} valeurs. Minimum : {lowest}. Maximum : {highest}.',
   lineChart: 'Graphique linéaire de {count} valeurs. Minimum : {lowest}. Maximum : {highest}.',
-  barChartOfSame: {
-    one: 'Graphique à barres de {count} valeur : {value}.',
-    other: 'Graphique à barres de {count} valeurs, toutes {value}.',
-  },
-  lineChartOfSame: {
-    one: 'Graphique linéaire de {count} valeur : {value}.',
-    other: 'Graphique linéaire de {count} valeurs, toutes {value}.',
-  },
+  barChartOfSame: 'Graphique à barres de {count} {count:valeur :|valeurs, toutes} {value}.',
+  lineChartOfSame: 'Graphique linéaire de {count} {count:valeur :|valeurs, toutes} {value}.',
   showData: 'Afficher les données',
   dataOf: 'de {title}',
   valueIn: 'Valeur ({unit})',
@@ -486,7 +475,7 @@ export const FRENCH: Texts = {
   invalidFilter: 'Un filtre de la liste n’est pas valable. Rien n’a été fait.',
   noRecordsToChange: 'Aucun enregistrement à modifier.',
   nothingWasChanged: '{change} Rien n’a été modifié.',
-  changeRecords: { one: 'Modifier {count} enregistrement', other: 'Modifier {count} enregistrements' },
+  changeRecords: 'Modifier {count} {count:enregistrement|enregistrements}',
   tickColumns: 'Cochez les colonnes à définir. Celles marquées * doivent avoir une valeur.',
   set: 'Définir',
   setColumn: 'Définir {label}',
@@ -498,10 +487,7 @@ export const FRENCH: Texts = {
   columnsToSearch: 'Colonnes où rechercher',
   inColumns: 'Dans',
   inColumn: 'Dans {label}',
-  recordsToChange: {
-    one: '{count} enregistrement qui sera modifié',
-    other: '{count} enregistrements qui seront modifiés',
-  },
+  recordsToChange: '{count} {count:enregistrement qui sera modifié|enregistrements qui seront modifiés}',
   firstOf: 'Les {shown} premiers de {all}',
   anEmptyText: 'un texte vide',
   nothing: 'rien',
@@ -509,8 +495,8 @@ export const FRENCH: Texts = {
   changeColumnsOf: 'Modifier {names} de {what} ?',
   updateWhat: 'Modifier {what}',
   neededForUsers: 'Nécessaire pour changer ce que les utilisateurs peuvent faire, ou leurs noms.',
-  columnsSetIn: { one: '{names} : défini dans {records}.', other: '{names} : définis dans {records}.' },
-  columnsChangedIn: { one: '{names} : modifié dans {records}.', other: '{names} : modifiés dans {records}.' },
+  columnsSetIn: '{names} : {count:défini|définis} dans {records}.',
+  columnsChangedIn: '{names} : {count:modifié|modifiés} dans {records}.',
   hadValueAlready: '{done} {same} avaient déjà cette valeur.',
   didNotChange: '{done} {same} n’ont pas changé.',
   notTicked: 'n’est pas coché : cochez, ou videz le champ',
@@ -525,10 +511,7 @@ export const FRENCH: Texts = {
   runActionOn: '{title} : {what} ?',
   runsOn: 'Porte sur {what}.',
   actionDone: '{title} : fait.',
-  actionChanged: {
-    one: '{title} : {count} enregistrement modifié.',
-    other: '{title} : {count} enregistrements modifiés.',
-  },
+  actionChanged: '{title} : {count} {count:enregistrement modifié|enregistrements modifiés}.',
   nothingChangedBecause: 'Rien n’a été modifié : {reason}',
 
   // Imports.
@@ -558,41 +541,30 @@ export const FRENCH: Texts = {
   tooManyColumns: 'La première ligne doit avoir au plus {max} colonnes (reçu : {got}).',
   faultyQuotes:
     'Ligne {line} : une cellule entre guillemets n’est pas fermée, ou un guillemet dans une cellule n’est pas doublé.',
-  otherCellCount: {
-    one: 'la ligne a {count} cellule, mais celle des titres en a {width}',
-    other: 'la ligne a {count} cellules, mais celle des titres en a {width}',
-  },
+  otherCellCount: 'la ligne a {count} {count:cellule|cellules}, mais celle des titres en a {width}',
   noColumnToImport:
     'Le fichier n’a aucune colonne qu’une importation puisse définir. Attribuez-en une ci-dessous.',
   previewOutdated:
     'Les enregistrements, ou la façon de lire le fichier, ont changé depuis l’aperçu. Rien n’a été importé. Vérifiez le nouvel aperçu ci-dessous.',
-  faultyRows: {
-    one: 'Rien n’a été importé : {count} ligne a des erreurs. Corrigez-les et {upload}.',
-    other: 'Rien n’a été importé : {count} lignes ont des erreurs. Corrigez-les et {upload}.',
-  },
-  faultyRowsOrImport: {
-    one: 'Rien n’a été importé : {count} ligne a des erreurs. Importez les lignes valables, ou corrigez les autres et {upload}.',
-    other:
-      'Rien n’a été importé : {count} lignes ont des erreurs. Importez les lignes valables, ou corrigez les autres et {upload}.',
-  },
+  faultyRows:
+    'Rien n’a été importé : {count} {count:ligne a|lignes ont} des erreurs. Corrigez-les et {upload}.',
+  faultyRowsOrImport:
+    'Rien n’a été importé : {count} {count:ligne a|lignes ont} des erreurs. Importez les lignes valables, ou corrigez les autres et {upload}.',
   uploadAgain: 'envoyez de nouveau le fichier',
   downloadFaulty: 'Télécharger les lignes fautives avec les raisons',
   importErrors: 'Erreurs d’importation',
   previewAgain: 'Nouvel aperçu',
   importChanges: 'Importer : {changes}',
   importValidRows: 'Importer les lignes valables : {changes}',
-  addCount: { one: 'ajouter {count} enregistrement', other: 'ajouter {count} enregistrements' },
-  changeCount: { one: 'modifier {count} enregistrement', other: 'modifier {count} enregistrements' },
-  addAndChange: {
-    one: 'en ajouter {added} et modifier {count} enregistrement',
-    other: 'en ajouter {added} et modifier {count} enregistrements',
-  },
+  addCount: 'ajouter {count} {count:enregistrement|enregistrements}',
+  changeCount: 'modifier {count} {count:enregistrement|enregistrements}',
+  addAndChange: 'en ajouter {added} et modifier {count} {count:enregistrement|enregistrements}',
   nothingToImport: 'Aucune modification à importer : les enregistrements correspondent déjà au fichier.',
   nothingImported: 'Aucune modification : les enregistrements correspondent déjà au fichier.',
-  recordsAdded: { one: '{count} enregistrement ajouté', other: '{count} enregistrements ajoutés' },
-  recordsChanged: { one: '{count} enregistrement modifié', other: '{count} enregistrements modifiés' },
-  othersChanged: { one: '{count} modifié', other: '{count} modifiés' },
-  rowsLeftOut: { one: '{count} ligne avec erreurs omise', other: '{count} lignes avec erreurs omises' },
+  recordsAdded: '{count} {count:enregistrement ajouté|enregistrements ajoutés}',
+  recordsChanged: '{count} {count:enregistrement modifié|enregistrements modifiés}',
+  othersChanged: '{count} {count:modifié|modifiés}',
+  rowsLeftOut: '{count} {count:ligne avec erreurs omise|lignes avec erreurs omises}',
   importedOnce: 'Le fichier a été envoyé deux fois et importé une fois.',
   rowsWithErrors: 'Lignes avec erreurs',
   changedRecords: 'Enregistrements modifiés',
@@ -604,12 +576,9 @@ export const FRENCH: Texts = {
   becomes: 'devient',
   differsUnseen: 'diffère par des espaces, ou après la partie affichée',
   showingFirst: 'Les {shown} premiers sur {count}.',
-  rowsOfFile: { one: '{count} ligne.', other: '{count} lignes.' },
-  rowsByKind: {
-    one: '{count} ligne : {added} nouvelles, {changed} modifiées, {unchanged} inchangées, {faulty} avec erreurs.',
-    other:
-      '{count} lignes : {added} nouvelles, {changed} modifiées, {unchanged} inchangées, {faulty} avec erreurs.',
-  },
+  rowsOfFile: '{count} {count:ligne|lignes}.',
+  rowsByKind:
+    '{count} {count:ligne|lignes} : {added} nouvelles, {changed} modifiées, {unchanged} inchangées, {faulty} avec erreurs.',
   readAs: 'Lu en {encoding}, séparé par des {separator}.',
   commas: 'virgules',
   semicolons: 'points-virgules',
@@ -673,7 +642,7 @@ export const FRENCH: Texts = {
   changeIn: '{action} dans {title}',
   changeOfRecord: '{record} {action} dans {title}',
   changeAndOthers: '{change} et {others}',
-  moreChanges: { one: '{count} autre modification', other: '{count} autres modifications' },
+  moreChanges: '{count} {count:autre modification|autres modifications}',
   someMoreChanges: 'd’autres modifications',
   browserOn: '{browser} sur {system}',
 
@@ -739,16 +708,11 @@ export const FRENCH: Texts = {
   // Undoing changes.
   undo: 'Défaire',
   nothingToUndo: 'Rien à défaire',
-  undoChanges: { one: 'Défaire cette modification ?', other: 'Défaire {count} modifications ?' },
+  undoChanges: 'Défaire {count:cette modification|{count} modifications} ?',
   nothingCanBeUndone: 'Rien ne peut être défait.',
-  setBack: {
-    one: '{count} enregistrement sera remis comme avant l’opération.',
-    other: '{count} enregistrements seront remis comme avant l’opération.',
-  },
-  setBackAndSkipped: {
-    one: '{count} enregistrement sera remis comme avant l’opération, et {skipped} seront ignorés.',
-    other: '{count} enregistrements seront remis comme avant l’opération, et {skipped} seront ignorés.',
-  },
+  setBack: '{count} {count:enregistrement sera|enregistrements seront} remis comme avant l’opération.',
+  setBackAndSkipped:
+    '{count} {count:enregistrement sera|enregistrements seront} remis comme avant l’opération, et {skipped} seront ignorés.',
   losesPasswords:
     'Les mots de passe ne sont pas dans l’historique : les enregistrements ajoutés de nouveau n’en ont aucun qui fonctionne avant que quelqu’un en définisse un.',
   losesValues: 'Certaines valeurs ne peuvent pas être rétablies, parce que vous ne pouvez pas les voir ici.',
@@ -761,10 +725,8 @@ export const FRENCH: Texts = {
   changedBack: 'remis comme avant',
   addedAgain: 'ajouté de nouveau',
   cannotBeUndone: 'Cette modification ne peut pas être défaite ici.',
-  tooManyToUndo: {
-    one: 'Cette opération compte {count} modification, c’est trop pour la défaire ici.',
-    other: 'Cette opération compte {count} modifications, c’est trop pour la défaire ici.',
-  },
+  tooManyToUndo:
+    'Cette opération compte {count} {count:modification|modifications}, c’est trop pour la défaire ici.',
   recordNotShown: 'L’administration n’affiche pas l’enregistrement.',
   mayNotReverse: 'Vous ne pouvez pas faire la modification inverse.',
   hasNewerChanges: 'Il a des modifications plus récentes.',
@@ -778,37 +740,27 @@ export const FRENCH: Texts = {
   databaseRefusesSome: 'La base de données en refuse une partie, comme indiqué. Rien n’a encore été modifié.',
   requiredToChangeUsers: 'Obligatoire pour modifier des utilisateurs.',
   undoChanged: 'Ce qui peut être défait a changé depuis l’affichage de cette page. Rien n’a été modifié.',
-  changesUndone: { one: '{count} modification défaite.', other: '{count} modifications défaites.' },
-  changesUndoneInPart: {
-    one: '{count} modification défaite. Certaines valeurs n’ont pas été rétablies.',
-    other: '{count} modifications défaites. Certaines valeurs n’ont pas été rétablies.',
-  },
+  changesUndone: '{count} {count:modification défaite|modifications défaites}.',
+  changesUndoneInPart:
+    '{count} {count:modification défaite|modifications défaites}. Certaines valeurs n’ont pas été rétablies.',
 
   // Selected records.
-  recordsSelected: {
-    one: '{count} enregistrement sélectionné',
-    other: '{count} enregistrements sélectionnés',
-  },
-  recordsOf: { one: '{count} enregistrement de {title}', other: '{count} enregistrements de {title}' },
+  recordsSelected: '{count} {count:enregistrement sélectionné|enregistrements sélectionnés}',
+  recordsOf: '{count} {count:enregistrement|enregistrements} de {title}',
   allThatMatch: 'Tous les enregistrements qui correspondent aux filtres et à la recherche de la liste.',
   allOfList: 'Tous les enregistrements de la liste.',
-  selectedAreGone: {
-    one: '{count} des enregistrements sélectionnés n’existe plus ou n’est plus dans la liste.',
-    other: '{count} des enregistrements sélectionnés n’existent plus ou ne sont plus dans la liste.',
-  },
+  selectedAreGone:
+    '{count} des enregistrements sélectionnés {count:n’existe plus ou n’est|n’existent plus ou ne sont} plus dans la liste.',
   keysTooLong:
     'Les clés des enregistrements sélectionnés sont trop longues. Sélectionnez moins d’enregistrements.',
-  selectionHad: {
-    one: 'La sélection avait {count} enregistrement à l’affichage de cette page, et en a maintenant {now}.',
-    other:
-      'La sélection avait {count} enregistrements à l’affichage de cette page, et en a maintenant {now}.',
-  },
+  selectionHad:
+    'La sélection avait {count} {count:enregistrement|enregistrements} à l’affichage de cette page, et en a maintenant {now}.',
 
   // Deleting. `count` is the number of records to delete.
   deleteWhat: 'Supprimer {what}',
   deleteWhatQuestion: 'Supprimer {what} ?',
   noRecordsToDelete: 'Aucun enregistrement à supprimer.',
-  recordsDeleted: { one: '{count} enregistrement supprimé.', other: '{count} enregistrements supprimés.' },
+  recordsDeleted: '{count} {count:enregistrement supprimé|enregistrements supprimés}.',
   recordDeleted: '{title} : « {label} » a été supprimé.',
   recordIsGone: 'L’enregistrement n’existe plus.',
   recordHasChanged: 'L’enregistrement a été modifié depuis l’affichage de cette page.',
@@ -821,48 +773,26 @@ export const FRENCH: Texts = {
   wouldDeleteOwnUser:
     'Cela supprimerait aussi votre propre utilisateur. Demandez-le à un autre administrateur.',
   othersDepend: 'Des enregistrements de {titles} dépendent de ce qui serait supprimé. Rien n’a été supprimé.',
-  othersNeed: {
-    one: 'Il ne peut pas être supprimé tant que d’autres enregistrements en ont besoin. Supprimez ou modifiez d’abord ceux-ci.',
-    other:
-      'Ils ne peuvent pas être supprimés tant que d’autres enregistrements en ont besoin. Supprimez ou modifiez d’abord ceux-ci.',
-  },
+  othersNeed:
+    '{count:Il ne peut pas être supprimé|Ils ne peuvent pas être supprimés} tant que d’autres enregistrements en ont besoin. Supprimez ou modifiez d’abord ceux-ci.',
   dependentsOf: '{records} de {title}',
   dependentsNotShown: '{records} que l’administration n’affiche pas',
   dependentsBy: '{what}, par « {titles} »',
   indirectly: '{what}, indirectement',
-  unknownDependents: {
-    one: 'Des enregistrements d’une table que l’administration n’affiche pas y font référence.',
-    other: 'Des enregistrements d’une table que l’administration n’affiche pas y font référence.',
-  },
-  cannotDelete: {
-    one: 'Suppression impossible : d’autres enregistrements en dépendent',
-    other: 'Suppression impossible : d’autres enregistrements en dépendent',
-  },
-  dependentsNotCounted: {
-    one: 'Les enregistrements qui font référence à celui-ci n’ont pas pu être comptés à temps. Ils peuvent être supprimés aussi, perdre leur référence, ou empêcher la suppression.',
-    other:
-      'Les enregistrements qui font référence à ceux-ci n’ont pas pu être comptés à temps. Ils peuvent être supprimés aussi, perdre leur référence, ou empêcher la suppression.',
-  },
-  triggerFirst: {
-    one: 'Un déclencheur de la base de données doit d’abord modifier ou supprimer ceux-ci, sinon il ne peut pas être supprimé',
-    other:
-      'Un déclencheur de la base de données doit d’abord modifier ou supprimer ceux-ci, sinon ils ne peuvent pas être supprimés',
-  },
-  deletedWith: { one: 'Supprimés avec lui', other: 'Supprimés avec eux' },
-  noLongerLinked: { one: 'Conservés, mais plus liés à lui', other: 'Conservés, mais plus liés à eux' },
-  noDependents: {
-    one: 'Aucun enregistrement connu ne fait référence à celui-ci.',
-    other: 'Aucun enregistrement connu ne fait référence à ceux-ci.',
-  },
-  willBeDeleted: { one: 'Il sera supprimé définitivement.', other: 'Ils seront supprimés définitivement.' },
-  willBeDeletedWithOthers: {
-    one: 'Il sera supprimé définitivement, de même que les enregistrements supprimés avec lui.',
-    other: 'Ils seront supprimés définitivement, de même que les enregistrements supprimés avec eux.',
-  },
-  willBeDeletedWithAll: {
-    one: 'Il sera supprimé définitivement, de même que tous les enregistrements supprimés avec lui.',
-    other: 'Ils seront supprimés définitivement, de même que tous les enregistrements supprimés avec eux.',
-  },
+  unknownDependents: 'Des enregistrements d’une table que l’administration n’affiche pas y font référence.',
+  cannotDelete: 'Suppression impossible : d’autres enregistrements en dépendent',
+  dependentsNotCounted:
+    'Les enregistrements qui font référence à {count:celui-ci|ceux-ci} n’ont pas pu être comptés à temps. Ils peuvent être supprimés aussi, perdre leur référence, ou empêcher la suppression.',
+  triggerFirst:
+    'Un déclencheur de la base de données doit d’abord modifier ou supprimer ceux-ci, sinon {count:il ne peut pas être supprimé|ils ne peuvent pas être supprimés}',
+  deletedWith: 'Supprimés avec {count:lui|eux}',
+  noLongerLinked: 'Conservés, mais plus liés à {count:lui|eux}',
+  noDependents: 'Aucun enregistrement connu ne fait référence à {count:celui-ci|ceux-ci}.',
+  willBeDeleted: '{count:Il sera supprimé|Ils seront supprimés} définitivement.',
+  willBeDeletedWithOthers:
+    '{count:Il sera supprimé|Ils seront supprimés} définitivement, de même que les enregistrements supprimés avec {count:lui|eux}.',
+  willBeDeletedWithAll:
+    '{count:Il sera supprimé|Ils seront supprimés} définitivement, de même que tous les enregistrements supprimés avec {count:lui|eux}.',
 
   // Problems.
   badRequest: 'Requête incorrecte',

@@ -26,7 +26,7 @@ export const GERMAN: Texts = {
   add: 'Hinzufügen',
   addTo: '{title}: Datensatz hinzufügen',
   required: 'erforderlich',
-  fieldsHaveErrors: { one: 'Ein Feld hat einen Fehler', other: '{count} Felder haben Fehler' },
+  fieldsHaveErrors: '{count:Ein Feld hat einen|{count} Felder haben} Fehler',
 
   // Values.
   yes: 'Ja',
@@ -40,9 +40,9 @@ export const GERMAN: Texts = {
   namedAndMore: '{named} und {more} weitere',
   occursTwice: 'kommt in {zone} zweimal vor, weil die Uhr zurückgestellt wird: geben Sie {meant} ein',
   doesNotOccur: 'kommt in {zone} nicht vor, weil die Uhr vorgestellt wird: geben Sie {meant} ein',
-  records: { one: '{count} Datensatz', other: '{count} Datensätze' },
-  aboutRecords: { one: 'etwa {count} Datensatz', other: 'etwa {count} Datensätze' },
-  moreThanRecords: { one: 'mehr als {count} Datensatz', other: 'mehr als {count} Datensätze' },
+  records: '{count} {count:Datensatz|Datensätze}',
+  aboutRecords: 'etwa {count} {count:Datensatz|Datensätze}',
+  moreThanRecords: 'mehr als {count} {count:Datensatz|Datensätze}',
   api: 'API',
   adminArea: 'Admin-Bereich',
   commandLine: 'Kommandozeile',
@@ -78,11 +78,8 @@ export const GERMAN: Texts = {
   wrongOrUsed: 'ist falsch oder wurde schon benutzt',
   isWrong: 'ist falsch',
   doesNotMatch: 'stimmt nicht mit dem neuen Passwort überein',
-  passwordHint: { one: 'Mindestens {count} Zeichen.', other: 'Mindestens {count} Zeichen.' },
-  userPasswordHint: {
-    one: 'Mindestens {count} Zeichen, nicht der Benutzername und kein verbreitetes Passwort.',
-    other: 'Mindestens {count} Zeichen, nicht der Benutzername und kein verbreitetes Passwort.',
-  },
+  passwordHint: 'Mindestens {count} Zeichen.',
+  userPasswordHint: 'Mindestens {count} Zeichen, nicht der Benutzername und kein verbreitetes Passwort.',
   wouldLockYouOut: 'würde Sie aussperren: bitten Sie einen anderen Admin darum',
   wouldLockYouOutAmongSelected: 'würde Sie aussperren: Sie gehören zu den ausgewählten Benutzern',
 
@@ -151,7 +148,7 @@ export const GERMAN: Texts = {
   endAllOtherSessions: 'Alle anderen Sitzungen beenden',
   noSessions: 'Es gibt keine Sitzungen.',
   thereAreNoOtherSessions: 'Es gibt keine anderen Sitzungen.',
-  sessionsEnded: { one: '{count} Sitzung beendet.', other: '{count} Sitzungen beendet.' },
+  sessionsEnded: '{count} {count:Sitzung|Sitzungen} beendet.',
   tokens: 'Tokens',
   link: 'Link',
   linkToSetPassword: 'Link zum Setzen eines Passworts',
@@ -179,11 +176,8 @@ export const GERMAN: Texts = {
   loginCanAskForCode:
     'Ihre Anmeldung kann auch einen Code einer Authenticator-App verlangen. Mit einem zweiten Faktor akzeptiert die API Ihr Passwort nicht: erstellen Sie für jedes Programm ein Token.',
   setUp: 'Einrichten',
-  recoveryCodesLeft: {
-    one: 'Noch {count} Wiederherstellungscode. Für neue oder für eine andere App entfernen Sie den zweiten Faktor und richten ihn neu ein.',
-    other:
-      'Noch {count} Wiederherstellungscodes. Für neue oder für eine andere App entfernen Sie den zweiten Faktor und richten ihn neu ein.',
-  },
+  recoveryCodesLeft:
+    'Noch {count} {count:Wiederherstellungscode|Wiederherstellungscodes}. Für neue oder für eine andere App entfernen Sie den zweiten Faktor und richten ihn neu ein.',
   requiredForLogin: 'Erforderlich, um Ihre Anmeldung zu ändern.',
   yourFactorWasRemoved: 'Ihr zweiter Faktor wurde entfernt.',
   codeNeeded: 'Dafür ist ein Code Ihres zweiten Faktors nötig, der dann 15 Minuten gilt.',
@@ -225,7 +219,7 @@ export const GERMAN: Texts = {
   tokenHint: 'Wofür das Token ist.',
   noResourcesSelected: 'Keine ausgewählt: alle Ressourcen.',
   noMethodsSelected: 'Keine ausgewählt: alle Methoden.',
-  afterDays: { one: 'nach {count} Tag', other: 'nach {count} Tagen' },
+  afterDays: 'nach {count} {count:Tag|Tagen}',
   notOneOfChoices: 'ist keine der Möglichkeiten',
   aboutTokens:
     'Ein Programm sendet ein Token statt Ihres Benutzernamens und Passworts. Es darf, was Sie dürfen, und nicht mehr, als hier ausgewählt ist.',
@@ -300,14 +294,8 @@ export const GERMAN: Texts = {
   // Charts.
   barChart: 'Balkendiagramm mit {count} Werten. Kleinster: {lowest}. Größter: {highest}.',
   lineChart: 'Liniendiagramm mit {count} Werten. Kleinster: {lowest}. Größter: {highest}.',
-  barChartOfSame: {
-    one: 'Balkendiagramm mit {count} Wert: {value}.',
-    other: 'Balkendiagramm mit {count} Werten, alle {value}.',
-  },
-  lineChartOfSame: {
-    one: 'Liniendiagramm mit {count} Wert: {value}.',
-    other: 'Liniendiagramm mit {count} Werten, alle {value}.',
-  },
+  barChartOfSame: 'Balkendiagramm mit {count} {count:Wert:|Werten, alle} {value}.',
+  lineChartOfSame: 'Liniendiagramm mit {count} {count:Wert:|Werten, alle} {value}.',
   showData: 'Daten anzeigen',
   dataOf: 'von {title}',
   valueIn: 'Wert ({unit})',
@@ -485,7 +473,7 @@ export const GERMAN: Texts = {
   invalidFilter: 'Ein Filter der Liste ist ungültig. Nichts wurde getan.',
   noRecordsToChange: 'Keine Datensätze zu ändern.',
   nothingWasChanged: '{change} Nichts wurde geändert.',
-  changeRecords: { one: '{count} Datensatz ändern', other: '{count} Datensätze ändern' },
+  changeRecords: '{count} {count:Datensatz|Datensätze} ändern',
   tickColumns: 'Kreuzen Sie die Spalten an, die gesetzt werden. Die mit * müssen einen Wert haben.',
   set: 'Setzen',
   setColumn: '{label} setzen',
@@ -497,10 +485,7 @@ export const GERMAN: Texts = {
   columnsToSearch: 'Spalten, in denen gesucht wird',
   inColumns: 'In',
   inColumn: 'In {label}',
-  recordsToChange: {
-    one: '{count} Datensatz, der sich ändert',
-    other: '{count} Datensätze, die sich ändern',
-  },
+  recordsToChange: '{count} {count:Datensatz, der sich ändert|Datensätze, die sich ändern}',
   firstOf: 'Die ersten {shown} von {all}',
   anEmptyText: 'ein leerer Text',
   nothing: 'nichts',
@@ -508,11 +493,8 @@ export const GERMAN: Texts = {
   changeColumnsOf: '{names} ändern in {what}?',
   updateWhat: '{what} ändern',
   neededForUsers: 'Nötig, um zu ändern, was Benutzer dürfen, oder ihre Namen.',
-  columnsSetIn: { one: '{names} wurde in {records} gesetzt.', other: '{names} wurden in {records} gesetzt.' },
-  columnsChangedIn: {
-    one: '{names} wurde in {records} geändert.',
-    other: '{names} wurden in {records} geändert.',
-  },
+  columnsSetIn: '{names} {count:wurde|wurden} in {records} gesetzt.',
+  columnsChangedIn: '{names} {count:wurde|wurden} in {records} geändert.',
   hadValueAlready: '{done} {same} hatten diesen Wert schon.',
   didNotChange: '{done} {same} blieben unverändert.',
   notTicked: 'ist nicht angekreuzt: kreuzen Sie es an, oder leeren Sie das Feld',
@@ -527,10 +509,7 @@ export const GERMAN: Texts = {
   runActionOn: '{title}: {what}?',
   runsOn: 'Betrifft {what}.',
   actionDone: '{title}: fertig.',
-  actionChanged: {
-    one: '{title}: {count} Datensatz geändert.',
-    other: '{title}: {count} Datensätze geändert.',
-  },
+  actionChanged: '{title}: {count} {count:Datensatz|Datensätze} geändert.',
   nothingChangedBecause: 'Nichts wurde geändert: {reason}',
 
   // Imports.
@@ -559,43 +538,29 @@ export const GERMAN: Texts = {
   tooManyColumns: 'Die erste Zeile darf höchstens {max} Spalten haben (sind {got}).',
   faultyQuotes:
     'Zeile {line}: eine Zelle in Anführungszeichen ist nicht geschlossen, oder ein Anführungszeichen in einer Zelle ist nicht verdoppelt.',
-  otherCellCount: {
-    one: 'die Zeile hat {count} Zelle, aber die Titelzeile hat {width}',
-    other: 'die Zeile hat {count} Zellen, aber die Titelzeile hat {width}',
-  },
+  otherCellCount: 'die Zeile hat {count} {count:Zelle|Zellen}, aber die Titelzeile hat {width}',
   noColumnToImport: 'Die Datei hat keine Spalte, die ein Import setzen kann. Ordnen Sie unten eine zu.',
   previewOutdated:
     'Die Datensätze, oder wie die Datei gelesen wird, haben sich seit der Vorschau geändert. Nichts wurde importiert. Prüfen Sie die neue Vorschau unten.',
-  faultyRows: {
-    one: 'Nichts wurde importiert: {count} Zeile hat Fehler. Korrigieren Sie sie, und {upload}.',
-    other: 'Nichts wurde importiert: {count} Zeilen haben Fehler. Korrigieren Sie sie, und {upload}.',
-  },
-  faultyRowsOrImport: {
-    one: 'Nichts wurde importiert: {count} Zeile hat Fehler. Importieren Sie die gültigen Zeilen, oder korrigieren Sie die anderen, und {upload}.',
-    other:
-      'Nichts wurde importiert: {count} Zeilen haben Fehler. Importieren Sie die gültigen Zeilen, oder korrigieren Sie die anderen, und {upload}.',
-  },
+  faultyRows:
+    'Nichts wurde importiert: {count} {count:Zeile hat|Zeilen haben} Fehler. Korrigieren Sie sie, und {upload}.',
+  faultyRowsOrImport:
+    'Nichts wurde importiert: {count} {count:Zeile hat|Zeilen haben} Fehler. Importieren Sie die gültigen Zeilen, oder korrigieren Sie die anderen, und {upload}.',
   uploadAgain: 'laden Sie die Datei noch einmal hoch',
   downloadFaulty: 'Fehlerhafte Zeilen mit Gründen herunterladen',
   importErrors: 'Importfehler',
   previewAgain: 'Neue Vorschau',
   importChanges: 'Importieren: {changes}',
   importValidRows: 'Gültige Zeilen importieren: {changes}',
-  addCount: { one: '{count} Datensatz hinzufügen', other: '{count} Datensätze hinzufügen' },
-  changeCount: { one: '{count} Datensatz ändern', other: '{count} Datensätze ändern' },
-  addAndChange: {
-    one: '{added} hinzufügen und {count} Datensatz ändern',
-    other: '{added} hinzufügen und {count} Datensätze ändern',
-  },
+  addCount: '{count} {count:Datensatz|Datensätze} hinzufügen',
+  changeCount: '{count} {count:Datensatz|Datensätze} ändern',
+  addAndChange: '{added} hinzufügen und {count} {count:Datensatz|Datensätze} ändern',
   nothingToImport: 'Keine Änderungen zu importieren: die Datensätze stimmen schon mit der Datei überein.',
   nothingImported: 'Keine Änderungen: die Datensätze stimmen schon mit der Datei überein.',
-  recordsAdded: { one: '{count} Datensatz hinzugefügt', other: '{count} Datensätze hinzugefügt' },
-  recordsChanged: { one: '{count} Datensatz geändert', other: '{count} Datensätze geändert' },
-  othersChanged: { one: '{count} geändert', other: '{count} geändert' },
-  rowsLeftOut: {
-    one: '{count} fehlerhafte Zeile ausgelassen',
-    other: '{count} fehlerhafte Zeilen ausgelassen',
-  },
+  recordsAdded: '{count} {count:Datensatz|Datensätze} hinzugefügt',
+  recordsChanged: '{count} {count:Datensatz|Datensätze} geändert',
+  othersChanged: '{count} geändert',
+  rowsLeftOut: '{count} fehlerhafte {count:Zeile|Zeilen} ausgelassen',
   importedOnce: 'Die Datei wurde zweimal gesendet und einmal importiert.',
   rowsWithErrors: 'Zeilen mit Fehlern',
   changedRecords: 'Geänderte Datensätze',
@@ -607,11 +572,9 @@ export const GERMAN: Texts = {
   becomes: 'wird',
   differsUnseen: 'unterscheidet sich in Leerraum oder nach dem gezeigten Teil',
   showingFirst: 'Die ersten {shown} von {count}.',
-  rowsOfFile: { one: '{count} Zeile.', other: '{count} Zeilen.' },
-  rowsByKind: {
-    one: '{count} Zeile: {added} neu, {changed} geändert, {unchanged} unverändert, {faulty} mit Fehlern.',
-    other: '{count} Zeilen: {added} neu, {changed} geändert, {unchanged} unverändert, {faulty} mit Fehlern.',
-  },
+  rowsOfFile: '{count} {count:Zeile|Zeilen}.',
+  rowsByKind:
+    '{count} {count:Zeile|Zeilen}: {added} neu, {changed} geändert, {unchanged} unverändert, {faulty} mit Fehlern.',
   readAs: 'Gelesen als {encoding}, getrennt durch {separator}.',
   commas: 'Kommas',
   semicolons: 'Semikolons',
@@ -674,7 +637,7 @@ export const GERMAN: Texts = {
   changeIn: 'in {title} {action}',
   changeOfRecord: '{record} in {title} {action}',
   changeAndOthers: '{change} und {others}',
-  moreChanges: { one: '{count} weitere Änderung', other: '{count} weitere Änderungen' },
+  moreChanges: '{count} weitere {count:Änderung|Änderungen}',
   someMoreChanges: 'weitere Änderungen',
   browserOn: '{browser} auf {system}',
 
@@ -740,19 +703,11 @@ export const GERMAN: Texts = {
   // Undoing changes.
   undo: 'Rückgängig machen',
   nothingToUndo: 'Nichts rückgängig zu machen',
-  undoChanges: {
-    one: 'Diese Änderung rückgängig machen?',
-    other: '{count} Änderungen rückgängig machen?',
-  },
+  undoChanges: '{count:Diese Änderung|{count} Änderungen} rückgängig machen?',
   nothingCanBeUndone: 'Nichts kann rückgängig gemacht werden.',
-  setBack: {
-    one: '{count} Datensatz wird auf den Stand vor dem Vorgang zurückgesetzt.',
-    other: '{count} Datensätze werden auf den Stand vor dem Vorgang zurückgesetzt.',
-  },
-  setBackAndSkipped: {
-    one: '{count} Datensatz wird auf den Stand vor dem Vorgang zurückgesetzt, {skipped} übersprungen.',
-    other: '{count} Datensätze werden auf den Stand vor dem Vorgang zurückgesetzt, {skipped} übersprungen.',
-  },
+  setBack: '{count} {count:Datensatz wird|Datensätze werden} auf den Stand vor dem Vorgang zurückgesetzt.',
+  setBackAndSkipped:
+    '{count} {count:Datensatz wird|Datensätze werden} auf den Stand vor dem Vorgang zurückgesetzt, {skipped} übersprungen.',
   losesPasswords:
     'Passwörter stehen nicht im Verlauf: wieder hinzugefügte Datensätze haben keines, das gilt, bis jemand eines setzt.',
   losesValues: 'Einige Werte können nicht wiederhergestellt werden, weil Sie sie hier nicht sehen können.',
@@ -765,10 +720,8 @@ export const GERMAN: Texts = {
   changedBack: 'zurückgeändert',
   addedAgain: 'wieder hinzugefügt',
   cannotBeUndone: 'Diese Änderung kann hier nicht rückgängig gemacht werden.',
-  tooManyToUndo: {
-    one: 'Dieser Vorgang hat {count} Änderung, das ist zu viel, um ihn hier rückgängig zu machen.',
-    other: 'Dieser Vorgang hat {count} Änderungen, das sind zu viele, um ihn hier rückgängig zu machen.',
-  },
+  tooManyToUndo:
+    'Dieser Vorgang hat {count} {count:Änderung, das ist zu viel|Änderungen, das sind zu viele}, um ihn hier rückgängig zu machen.',
   recordNotShown: 'Der Admin-Bereich zeigt den Datensatz nicht.',
   mayNotReverse: 'Die umgekehrte Änderung ist Ihnen nicht erlaubt.',
   hasNewerChanges: 'Er hat neuere Änderungen.',
@@ -783,35 +736,26 @@ export const GERMAN: Texts = {
   requiredToChangeUsers: 'Erforderlich, um Benutzer zu ändern.',
   undoChanged:
     'Was rückgängig gemacht werden kann, hat sich geändert, seit diese Seite angezeigt wurde. Nichts wurde geändert.',
-  changesUndone: {
-    one: '{count} Änderung rückgängig gemacht.',
-    other: '{count} Änderungen rückgängig gemacht.',
-  },
-  changesUndoneInPart: {
-    one: '{count} Änderung rückgängig gemacht. Einige Werte wurden nicht wiederhergestellt.',
-    other: '{count} Änderungen rückgängig gemacht. Einige Werte wurden nicht wiederhergestellt.',
-  },
+  changesUndone: '{count} {count:Änderung|Änderungen} rückgängig gemacht.',
+  changesUndoneInPart:
+    '{count} {count:Änderung|Änderungen} rückgängig gemacht. Einige Werte wurden nicht wiederhergestellt.',
 
   // Selected records.
-  recordsSelected: { one: '{count} Datensatz ausgewählt', other: '{count} Datensätze ausgewählt' },
-  recordsOf: { one: '{count} Datensatz von {title}', other: '{count} Datensätze von {title}' },
+  recordsSelected: '{count} {count:Datensatz|Datensätze} ausgewählt',
+  recordsOf: '{count} {count:Datensatz|Datensätze} von {title}',
   allThatMatch: 'Alle Datensätze, die zu den Filtern und zur Suche der Liste passen.',
   allOfList: 'Alle Datensätze der Liste.',
-  selectedAreGone: {
-    one: '{count} der ausgewählten Datensätze gibt es nicht mehr, oder er ist nicht mehr in der Liste.',
-    other: '{count} der ausgewählten Datensätze gibt es nicht mehr, oder sie sind nicht mehr in der Liste.',
-  },
+  selectedAreGone:
+    '{count} der ausgewählten Datensätze gibt es nicht mehr, oder {count:er ist|sie sind} nicht mehr in der Liste.',
   keysTooLong: 'Die Schlüssel der ausgewählten Datensätze sind zu lang. Wählen Sie weniger Datensätze aus.',
-  selectionHad: {
-    one: 'Die Auswahl hatte {count} Datensatz, als diese Seite angezeigt wurde, und hat jetzt {now}.',
-    other: 'Die Auswahl hatte {count} Datensätze, als diese Seite angezeigt wurde, und hat jetzt {now}.',
-  },
+  selectionHad:
+    'Die Auswahl hatte {count} {count:Datensatz|Datensätze}, als diese Seite angezeigt wurde, und hat jetzt {now}.',
 
   // Deleting. `count` is the number of records to delete.
   deleteWhat: '{what} löschen',
   deleteWhatQuestion: '{what} löschen?',
   noRecordsToDelete: 'Keine Datensätze zu löschen.',
-  recordsDeleted: { one: '{count} Datensatz gelöscht.', other: '{count} Datensätze gelöscht.' },
+  recordsDeleted: '{count} {count:Datensatz|Datensätze} gelöscht.',
   recordDeleted: '{title}: „{label}“ wurde gelöscht.',
   recordIsGone: 'Den Datensatz gibt es nicht mehr.',
   recordHasChanged: 'Der Datensatz hat sich geändert, seit diese Seite angezeigt wurde.',
@@ -823,51 +767,27 @@ export const GERMAN: Texts = {
     'Sie können Ihren eigenen Benutzer nicht löschen. Bitten Sie einen anderen Admin darum.',
   wouldDeleteOwnUser: 'Das würde auch Ihren eigenen Benutzer löschen. Bitten Sie einen anderen Admin darum.',
   othersDepend: 'Datensätze von {titles} hängen von dem ab, was gelöscht würde. Nichts wurde gelöscht.',
-  othersNeed: {
-    one: 'Er kann nicht gelöscht werden, solange andere Datensätze ihn brauchen. Löschen oder ändern Sie zuerst diese.',
-    other:
-      'Sie können nicht gelöscht werden, solange andere Datensätze sie brauchen. Löschen oder ändern Sie zuerst diese.',
-  },
+  othersNeed:
+    '{count:Er kann|Sie können} nicht gelöscht werden, solange andere Datensätze {count:ihn|sie} brauchen. Löschen oder ändern Sie zuerst diese.',
   dependentsOf: '{records} von {title}',
   dependentsNotShown: '{records}, die der Admin-Bereich nicht zeigt',
   dependentsBy: '{what}, über „{titles}“',
   indirectly: '{what}, indirekt',
-  unknownDependents: {
-    one: 'Datensätze einer Tabelle, die der Admin-Bereich nicht zeigt, verweisen auf ihn.',
-    other: 'Datensätze einer Tabelle, die der Admin-Bereich nicht zeigt, verweisen auf sie.',
-  },
-  cannotDelete: {
-    one: 'Löschen nicht möglich: andere Datensätze hängen von ihm ab',
-    other: 'Löschen nicht möglich: andere Datensätze hängen von ihnen ab',
-  },
-  dependentsNotCounted: {
-    one: 'Die Datensätze, die auf diesen verweisen, konnten nicht rechtzeitig gezählt werden. Sie können mit gelöscht werden, ihren Verweis verlieren oder die Löschung verhindern.',
-    other:
-      'Die Datensätze, die auf diese verweisen, konnten nicht rechtzeitig gezählt werden. Sie können mit gelöscht werden, ihren Verweis verlieren oder die Löschung verhindern.',
-  },
-  triggerFirst: {
-    one: 'Ein Trigger der Datenbank muss diese zuerst ändern oder löschen, sonst kann er nicht gelöscht werden',
-    other:
-      'Ein Trigger der Datenbank muss diese zuerst ändern oder löschen, sonst können sie nicht gelöscht werden',
-  },
-  deletedWith: { one: 'Mit ihm gelöscht', other: 'Mit ihnen gelöscht' },
-  noLongerLinked: {
-    one: 'Bleiben, aber nicht mehr mit ihm verknüpft',
-    other: 'Bleiben, aber nicht mehr mit ihnen verknüpft',
-  },
-  noDependents: {
-    one: 'Soweit bekannt, verweisen keine Datensätze auf diesen.',
-    other: 'Soweit bekannt, verweisen keine Datensätze auf diese.',
-  },
-  willBeDeleted: { one: 'Er wird endgültig gelöscht.', other: 'Sie werden endgültig gelöscht.' },
-  willBeDeletedWithOthers: {
-    one: 'Er wird endgültig gelöscht, und mit ihm die Datensätze, die hier aufgeführt sind.',
-    other: 'Sie werden endgültig gelöscht, und mit ihnen die Datensätze, die hier aufgeführt sind.',
-  },
-  willBeDeletedWithAll: {
-    one: 'Er wird endgültig gelöscht, und mit ihm alle Datensätze, die von ihm abhängen.',
-    other: 'Sie werden endgültig gelöscht, und mit ihnen alle Datensätze, die von ihnen abhängen.',
-  },
+  unknownDependents:
+    'Datensätze einer Tabelle, die der Admin-Bereich nicht zeigt, verweisen auf {count:ihn|sie}.',
+  cannotDelete: 'Löschen nicht möglich: andere Datensätze hängen von {count:ihm|ihnen} ab',
+  dependentsNotCounted:
+    'Die Datensätze, die auf {count:diesen|diese} verweisen, konnten nicht rechtzeitig gezählt werden. Sie können mit gelöscht werden, ihren Verweis verlieren oder die Löschung verhindern.',
+  triggerFirst:
+    'Ein Trigger der Datenbank muss diese zuerst ändern oder löschen, sonst {count:kann er|können sie} nicht gelöscht werden',
+  deletedWith: 'Mit {count:ihm|ihnen} gelöscht',
+  noLongerLinked: 'Bleiben, aber nicht mehr mit {count:ihm|ihnen} verknüpft',
+  noDependents: 'Soweit bekannt, verweisen keine Datensätze auf {count:diesen|diese}.',
+  willBeDeleted: '{count:Er wird|Sie werden} endgültig gelöscht.',
+  willBeDeletedWithOthers:
+    '{count:Er wird|Sie werden} endgültig gelöscht, und mit {count:ihm|ihnen} die Datensätze, die hier aufgeführt sind.',
+  willBeDeletedWithAll:
+    '{count:Er wird|Sie werden} endgültig gelöscht, und mit {count:ihm|ihnen} alle Datensätze, die von {count:ihm|ihnen} abhängen.',
 
   // Problems.
   badRequest: 'Ungültige Anfrage',

@@ -26,7 +26,7 @@ export const SPANISH: Texts = {
   add: 'Añadir',
   addTo: 'Añadir a {title}',
   required: 'obligatorio',
-  fieldsHaveErrors: { one: 'Un campo tiene un error', other: '{count} campos tienen errores' },
+  fieldsHaveErrors: '{count:Un campo tiene un error|{count} campos tienen errores}',
 
   // Values.
   yes: 'Sí',
@@ -40,9 +40,9 @@ export const SPANISH: Texts = {
   namedAndMore: '{named} y {more} más',
   occursTwice: 'ocurre dos veces en {zone}, porque los relojes se atrasan: introduzca {meant}',
   doesNotOccur: 'no ocurre en {zone}, porque los relojes se adelantan: introduzca {meant}',
-  records: { one: '{count} registro', other: '{count} registros' },
-  aboutRecords: { one: 'unos {count} registro', other: 'unos {count} registros' },
-  moreThanRecords: { one: 'más de {count} registro', other: 'más de {count} registros' },
+  records: '{count} {count:registro|registros}',
+  aboutRecords: 'unos {count} {count:registro|registros}',
+  moreThanRecords: 'más de {count} {count:registro|registros}',
   api: 'API',
   adminArea: 'Área de administración',
   commandLine: 'Línea de órdenes',
@@ -78,11 +78,9 @@ export const SPANISH: Texts = {
   wrongOrUsed: 'es incorrecto, o ya se ha usado',
   isWrong: 'es incorrecto',
   doesNotMatch: 'no coincide con la contraseña nueva',
-  passwordHint: { one: 'Al menos {count} carácter.', other: 'Al menos {count} caracteres.' },
-  userPasswordHint: {
-    one: 'Al menos {count} carácter, ni el nombre de usuario ni una contraseña común.',
-    other: 'Al menos {count} caracteres, ni el nombre de usuario ni una contraseña común.',
-  },
+  passwordHint: 'Al menos {count} {count:carácter|caracteres}.',
+  userPasswordHint:
+    'Al menos {count} {count:carácter|caracteres}, ni el nombre de usuario ni una contraseña común.',
   wouldLockYouOut: 'le dejaría sin acceso: pida a otro administrador que lo haga',
   wouldLockYouOutAmongSelected: 'le dejaría sin acceso: usted está entre los usuarios seleccionados',
 
@@ -148,7 +146,7 @@ export const SPANISH: Texts = {
   endAllOtherSessions: 'Terminar todas las otras sesiones',
   noSessions: 'No hay sesiones.',
   thereAreNoOtherSessions: 'No hay otras sesiones.',
-  sessionsEnded: { one: '{count} sesión terminada.', other: '{count} sesiones terminadas.' },
+  sessionsEnded: '{count} {count:sesión terminada|sesiones terminadas}.',
   tokens: 'Tokens',
   link: 'Enlace',
   linkToSetPassword: 'Enlace para establecer una contraseña',
@@ -176,11 +174,8 @@ export const SPANISH: Texts = {
   loginCanAskForCode:
     'Su inicio de sesión también puede pedir un código de una aplicación de autenticación. Con un segundo factor, la API no acepta su contraseña: cree un token para cada programa.',
   setUp: 'Configurar',
-  recoveryCodesLeft: {
-    one: 'Queda {count} código de recuperación. Para obtener códigos nuevos, o para otra aplicación, quite el segundo factor y configúrelo otra vez.',
-    other:
-      'Quedan {count} códigos de recuperación. Para obtener códigos nuevos, o para otra aplicación, quite el segundo factor y configúrelo otra vez.',
-  },
+  recoveryCodesLeft:
+    '{count:Queda|Quedan} {count} {count:código|códigos} de recuperación. Para obtener códigos nuevos, o para otra aplicación, quite el segundo factor y configúrelo otra vez.',
   requiredForLogin: 'Obligatorio para cambiar su forma de iniciar sesión.',
   yourFactorWasRemoved: 'Su segundo factor se ha quitado.',
   codeNeeded: 'Esto necesita un código de su segundo factor, que luego vale 15 minutos.',
@@ -222,7 +217,7 @@ export const SPANISH: Texts = {
   tokenHint: 'Para qué es el token.',
   noResourcesSelected: 'Ninguno seleccionado: todos los recursos.',
   noMethodsSelected: 'Ninguno seleccionado: todos los métodos.',
-  afterDays: { one: 'después de {count} día', other: 'después de {count} días' },
+  afterDays: 'después de {count} {count:día|días}',
   notOneOfChoices: 'no es una de las opciones',
   aboutTokens:
     'Un programa envía un token en lugar de su nombre de usuario y contraseña. Puede hacer lo que puede usted, y no más de lo seleccionado aquí.',
@@ -297,14 +292,8 @@ export const SPANISH: Texts = {
   // Charts.
   barChart: 'Gráfico de barras de {count} valores. Mínimo: {lowest}. Máximo: {highest}.',
   lineChart: 'Gráfico de líneas de {count} valores. Mínimo: {lowest}. Máximo: {highest}.',
-  barChartOfSame: {
-    one: 'Gráfico de barras de {count} valor: {value}.',
-    other: 'Gráfico de barras de {count} valores, todos {value}.',
-  },
-  lineChartOfSame: {
-    one: 'Gráfico de líneas de {count} valor: {value}.',
-    other: 'Gráfico de líneas de {count} valores, todos {value}.',
-  },
+  barChartOfSame: 'Gráfico de barras de {count} {count:valor:|valores, todos} {value}.',
+  lineChartOfSame: 'Gráfico de líneas de {count} {count:valor:|valores, todos} {value}.',
   showData: 'Mostrar los datos',
   dataOf: 'de {title}',
   valueIn: 'Valor ({unit})',
@@ -479,7 +468,7 @@ export const SPANISH: Texts = {
   invalidFilter: 'Un filtro de la lista no es válido. No se ha hecho nada.',
   noRecordsToChange: 'No hay registros que modificar.',
   nothingWasChanged: '{change} No se ha modificado nada.',
-  changeRecords: { one: 'Modificar {count} registro', other: 'Modificar {count} registros' },
+  changeRecords: 'Modificar {count} {count:registro|registros}',
   tickColumns: 'Marque las columnas que se establecen. Las marcadas con * deben tener un valor.',
   set: 'Establecer',
   setColumn: 'Establecer {label}',
@@ -491,7 +480,7 @@ export const SPANISH: Texts = {
   columnsToSearch: 'Columnas en las que buscar',
   inColumns: 'En',
   inColumn: 'En {label}',
-  recordsToChange: { one: '{count} registro que cambiará', other: '{count} registros que cambiarán' },
+  recordsToChange: '{count} {count:registro que cambiará|registros que cambiarán}',
   firstOf: 'Los primeros {shown} de {all}',
   anEmptyText: 'un texto vacío',
   nothing: 'nada',
@@ -499,8 +488,8 @@ export const SPANISH: Texts = {
   changeColumnsOf: '¿Modificar {names} de {what}?',
   updateWhat: 'Modificar {what}',
   neededForUsers: 'Necesario para cambiar lo que los usuarios pueden hacer, o sus nombres.',
-  columnsSetIn: { one: '{names}: establecido en {records}.', other: '{names}: establecidos en {records}.' },
-  columnsChangedIn: { one: '{names}: modificado en {records}.', other: '{names}: modificados en {records}.' },
+  columnsSetIn: '{names}: {count:establecido|establecidos} en {records}.',
+  columnsChangedIn: '{names}: {count:modificado|modificados} en {records}.',
   hadValueAlready: '{done} {same} ya tenían este valor.',
   didNotChange: '{done} {same} no cambiaron.',
   notTicked: 'no está marcado: márquelo, o vacíe el campo',
@@ -515,10 +504,7 @@ export const SPANISH: Texts = {
   runActionOn: '¿{title}: {what}?',
   runsOn: 'Se ejecuta en {what}.',
   actionDone: '{title}: hecho.',
-  actionChanged: {
-    one: '{title}: {count} registro modificado.',
-    other: '{title}: {count} registros modificados.',
-  },
+  actionChanged: '{title}: {count} {count:registro modificado|registros modificados}.',
   nothingChangedBecause: 'No se ha modificado nada: {reason}',
 
   // Imports.
@@ -547,41 +533,30 @@ export const SPANISH: Texts = {
   tooManyColumns: 'La primera línea debe tener como máximo {max} columnas (tiene {got}).',
   faultyQuotes:
     'Línea {line}: una celda entre comillas no está cerrada, o unas comillas dentro de una celda no están duplicadas.',
-  otherCellCount: {
-    one: 'la fila tiene {count} celda, pero la línea de los títulos tiene {width}',
-    other: 'la fila tiene {count} celdas, pero la línea de los títulos tiene {width}',
-  },
+  otherCellCount: 'la fila tiene {count} {count:celda|celdas}, pero la línea de los títulos tiene {width}',
   noColumnToImport:
     'El archivo no tiene ninguna columna que una importación pueda establecer. Asigne una abajo.',
   previewOutdated:
     'Los registros, o cómo se lee el archivo, han cambiado desde la vista previa. No se ha importado nada. Compruebe la nueva vista previa abajo.',
-  faultyRows: {
-    one: 'No se ha importado nada: {count} fila tiene errores. Corríjalos y {upload}.',
-    other: 'No se ha importado nada: {count} filas tienen errores. Corríjalos y {upload}.',
-  },
-  faultyRowsOrImport: {
-    one: 'No se ha importado nada: {count} fila tiene errores. Importe las filas válidas, o corrija las otras y {upload}.',
-    other:
-      'No se ha importado nada: {count} filas tienen errores. Importe las filas válidas, o corrija las otras y {upload}.',
-  },
+  faultyRows:
+    'No se ha importado nada: {count} {count:fila tiene|filas tienen} errores. Corríjalos y {upload}.',
+  faultyRowsOrImport:
+    'No se ha importado nada: {count} {count:fila tiene|filas tienen} errores. Importe las filas válidas, o corrija las otras y {upload}.',
   uploadAgain: 'suba el archivo otra vez',
   downloadFaulty: 'Descargar las filas con errores y sus motivos',
   importErrors: 'Errores de importación',
   previewAgain: 'Vista previa nueva',
   importChanges: 'Importar: {changes}',
   importValidRows: 'Importar las filas válidas: {changes}',
-  addCount: { one: 'añadir {count} registro', other: 'añadir {count} registros' },
-  changeCount: { one: 'modificar {count} registro', other: 'modificar {count} registros' },
-  addAndChange: {
-    one: 'añadir {added} y modificar {count} registro',
-    other: 'añadir {added} y modificar {count} registros',
-  },
+  addCount: 'añadir {count} {count:registro|registros}',
+  changeCount: 'modificar {count} {count:registro|registros}',
+  addAndChange: 'añadir {added} y modificar {count} {count:registro|registros}',
   nothingToImport: 'No hay cambios que importar: los registros ya coinciden con el archivo.',
   nothingImported: 'Sin cambios: los registros ya coinciden con el archivo.',
-  recordsAdded: { one: '{count} registro añadido', other: '{count} registros añadidos' },
-  recordsChanged: { one: '{count} registro modificado', other: '{count} registros modificados' },
-  othersChanged: { one: '{count} modificado', other: '{count} modificados' },
-  rowsLeftOut: { one: '{count} fila con errores omitida', other: '{count} filas con errores omitidas' },
+  recordsAdded: '{count} {count:registro añadido|registros añadidos}',
+  recordsChanged: '{count} {count:registro modificado|registros modificados}',
+  othersChanged: '{count} {count:modificado|modificados}',
+  rowsLeftOut: '{count} {count:fila con errores omitida|filas con errores omitidas}',
   importedOnce: 'El archivo se envió dos veces y se importó una vez.',
   rowsWithErrors: 'Filas con errores',
   changedRecords: 'Registros modificados',
@@ -593,12 +568,9 @@ export const SPANISH: Texts = {
   becomes: 'pasa a ser',
   differsUnseen: 'difiere en los espacios, o después de la parte mostrada',
   showingFirst: 'Los primeros {shown} de {count}.',
-  rowsOfFile: { one: '{count} fila.', other: '{count} filas.' },
-  rowsByKind: {
-    one: '{count} fila: {added} nuevas, {changed} modificadas, {unchanged} sin cambios, {faulty} con errores.',
-    other:
-      '{count} filas: {added} nuevas, {changed} modificadas, {unchanged} sin cambios, {faulty} con errores.',
-  },
+  rowsOfFile: '{count} {count:fila|filas}.',
+  rowsByKind:
+    '{count} {count:fila|filas}: {added} nuevas, {changed} modificadas, {unchanged} sin cambios, {faulty} con errores.',
   readAs: 'Leído como {encoding}, separado por {separator}.',
   commas: 'comas',
   semicolons: 'puntos y comas',
@@ -661,7 +633,7 @@ export const SPANISH: Texts = {
   changeIn: '{action} en {title}',
   changeOfRecord: '{record} {action} en {title}',
   changeAndOthers: '{change} y {others}',
-  moreChanges: { one: '{count} cambio más', other: '{count} cambios más' },
+  moreChanges: '{count} {count:cambio|cambios} más',
   someMoreChanges: 'más cambios',
   browserOn: '{browser} en {system}',
 
@@ -727,16 +699,11 @@ export const SPANISH: Texts = {
   // Undoing changes.
   undo: 'Deshacer',
   nothingToUndo: 'Nada que deshacer',
-  undoChanges: { one: '¿Deshacer este cambio?', other: '¿Deshacer {count} cambios?' },
+  undoChanges: '¿Deshacer {count:este cambio|{count} cambios}?',
   nothingCanBeUndone: 'No se puede deshacer nada.',
-  setBack: {
-    one: '{count} registro volverá a estar como antes de la operación.',
-    other: '{count} registros volverán a estar como antes de la operación.',
-  },
-  setBackAndSkipped: {
-    one: '{count} registro volverá a estar como antes de la operación, y {skipped} se omitirán.',
-    other: '{count} registros volverán a estar como antes de la operación, y {skipped} se omitirán.',
-  },
+  setBack: '{count} {count:registro volverá|registros volverán} a estar como antes de la operación.',
+  setBackAndSkipped:
+    '{count} {count:registro volverá|registros volverán} a estar como antes de la operación, y {skipped} se omitirán.',
   losesPasswords:
     'Las contraseñas no están en el historial: los registros que se añaden otra vez no tienen ninguna que valga hasta que alguien la establezca.',
   losesValues: 'Algunos valores no se pueden restablecer, porque usted no puede verlos aquí.',
@@ -749,10 +716,8 @@ export const SPANISH: Texts = {
   changedBack: 'vuelto a su estado anterior',
   addedAgain: 'añadido otra vez',
   cannotBeUndone: 'Este cambio no se puede deshacer aquí.',
-  tooManyToUndo: {
-    one: 'Esta operación tiene {count} cambio, demasiado para deshacerlo aquí.',
-    other: 'Esta operación tiene {count} cambios, demasiados para deshacerlos aquí.',
-  },
+  tooManyToUndo:
+    'Esta operación tiene {count} {count:cambio, demasiado para deshacerlo|cambios, demasiados para deshacerlos} aquí.',
   recordNotShown: 'El área de administración no muestra el registro.',
   mayNotReverse: 'Usted no puede hacer el cambio inverso.',
   hasNewerChanges: 'Tiene cambios más recientes.',
@@ -768,32 +733,26 @@ export const SPANISH: Texts = {
   requiredToChangeUsers: 'Obligatorio para modificar usuarios.',
   undoChanged:
     'Lo que se puede deshacer ha cambiado desde que se mostró esta página. No se ha modificado nada.',
-  changesUndone: { one: '{count} cambio deshecho.', other: '{count} cambios deshechos.' },
-  changesUndoneInPart: {
-    one: '{count} cambio deshecho. Algunos valores no se han restablecido.',
-    other: '{count} cambios deshechos. Algunos valores no se han restablecido.',
-  },
+  changesUndone: '{count} {count:cambio deshecho|cambios deshechos}.',
+  changesUndoneInPart:
+    '{count} {count:cambio deshecho|cambios deshechos}. Algunos valores no se han restablecido.',
 
   // Selected records.
-  recordsSelected: { one: '{count} registro seleccionado', other: '{count} registros seleccionados' },
-  recordsOf: { one: '{count} registro de {title}', other: '{count} registros de {title}' },
+  recordsSelected: '{count} {count:registro seleccionado|registros seleccionados}',
+  recordsOf: '{count} {count:registro|registros} de {title}',
   allThatMatch: 'Todos los registros que coinciden con los filtros y la búsqueda de la lista.',
   allOfList: 'Todos los registros de la lista.',
-  selectedAreGone: {
-    one: '{count} de los registros seleccionados ya no existe o ya no está en la lista.',
-    other: '{count} de los registros seleccionados ya no existen o ya no están en la lista.',
-  },
+  selectedAreGone:
+    '{count} de los registros seleccionados ya no {count:existe|existen} o ya no {count:está|están} en la lista.',
   keysTooLong: 'Las claves de los registros seleccionados son demasiado largas. Seleccione menos registros.',
-  selectionHad: {
-    one: 'La selección tenía {count} registro cuando se mostró esta página, y ahora tiene {now}.',
-    other: 'La selección tenía {count} registros cuando se mostró esta página, y ahora tiene {now}.',
-  },
+  selectionHad:
+    'La selección tenía {count} {count:registro|registros} cuando se mostró esta página, y ahora tiene {now}.',
 
   // Deleting. `count` is the number of records to delete.
   deleteWhat: 'Eliminar {what}',
   deleteWhatQuestion: '¿Eliminar {what}?',
   noRecordsToDelete: 'No hay registros que eliminar.',
-  recordsDeleted: { one: '{count} registro eliminado.', other: '{count} registros eliminados.' },
+  recordsDeleted: '{count} {count:registro eliminado|registros eliminados}.',
   recordDeleted: '{title}: se ha eliminado «{label}».',
   recordIsGone: 'El registro ya no existe.',
   recordHasChanged: 'El registro ha cambiado desde que se mostró esta página.',
@@ -804,50 +763,27 @@ export const SPANISH: Texts = {
   cannotDeleteOwnUser: 'No puede eliminar su propio usuario. Pida a otro administrador que lo haga.',
   wouldDeleteOwnUser: 'Esto eliminaría también su propio usuario. Pida a otro administrador que lo haga.',
   othersDepend: 'Hay registros de {titles} que dependen de lo que se eliminaría. No se ha eliminado nada.',
-  othersNeed: {
-    one: 'No se puede eliminar mientras otros registros lo necesiten. Elimine o modifique primero esos.',
-    other: 'No se pueden eliminar mientras otros registros los necesiten. Elimine o modifique primero esos.',
-  },
+  othersNeed:
+    'No se {count:puede|pueden} eliminar mientras otros registros {count:lo|los} necesiten. Elimine o modifique primero esos.',
   dependentsOf: '{records} de {title}',
   dependentsNotShown: '{records} que el área de administración no muestra',
   dependentsBy: '{what}, por «{titles}»',
   indirectly: '{what}, indirectamente',
-  unknownDependents: {
-    one: 'Registros de una tabla que el área de administración no muestra hacen referencia a él.',
-    other: 'Registros de una tabla que el área de administración no muestra hacen referencia a ellos.',
-  },
-  cannotDelete: {
-    one: 'No se puede eliminar: otros registros dependen de él',
-    other: 'No se puede eliminar: otros registros dependen de ellos',
-  },
-  dependentsNotCounted: {
-    one: 'Los registros que hacen referencia a este no se pudieron contar a tiempo. Pueden eliminarse también, perder su referencia o impedir la eliminación.',
-    other:
-      'Los registros que hacen referencia a estos no se pudieron contar a tiempo. Pueden eliminarse también, perder su referencia o impedir la eliminación.',
-  },
-  triggerFirst: {
-    one: 'Un disparador de la base de datos debe modificar o eliminar estos primero, o no se podrá eliminar',
-    other:
-      'Un disparador de la base de datos debe modificar o eliminar estos primero, o no se podrán eliminar',
-  },
-  deletedWith: { one: 'Se eliminan con él', other: 'Se eliminan con ellos' },
-  noLongerLinked: {
-    one: 'Se conservan, pero ya no vinculados a él',
-    other: 'Se conservan, pero ya no vinculados a ellos',
-  },
-  noDependents: {
-    one: 'Ningún registro conocido hace referencia a este.',
-    other: 'Ningún registro conocido hace referencia a estos.',
-  },
-  willBeDeleted: { one: 'Se eliminará definitivamente.', other: 'Se eliminarán definitivamente.' },
-  willBeDeletedWithOthers: {
-    one: 'Se eliminará definitivamente, igual que los registros que se eliminan con él.',
-    other: 'Se eliminarán definitivamente, igual que los registros que se eliminan con ellos.',
-  },
-  willBeDeletedWithAll: {
-    one: 'Se eliminará definitivamente, igual que todos los registros que se eliminan con él.',
-    other: 'Se eliminarán definitivamente, igual que todos los registros que se eliminan con ellos.',
-  },
+  unknownDependents:
+    'Registros de una tabla que el área de administración no muestra hacen referencia a {count:él|ellos}.',
+  cannotDelete: 'No se puede eliminar: otros registros dependen de {count:él|ellos}',
+  dependentsNotCounted:
+    'Los registros que hacen referencia a {count:este|estos} no se pudieron contar a tiempo. Pueden eliminarse también, perder su referencia o impedir la eliminación.',
+  triggerFirst:
+    'Un disparador de la base de datos debe modificar o eliminar estos primero, o no se {count:podrá|podrán} eliminar',
+  deletedWith: 'Se eliminan con {count:él|ellos}',
+  noLongerLinked: 'Se conservan, pero ya no vinculados a {count:él|ellos}',
+  noDependents: 'Ningún registro conocido hace referencia a {count:este|estos}.',
+  willBeDeleted: 'Se {count:eliminará|eliminarán} definitivamente.',
+  willBeDeletedWithOthers:
+    'Se {count:eliminará|eliminarán} definitivamente, igual que los registros que se eliminan con {count:él|ellos}.',
+  willBeDeletedWithAll:
+    'Se {count:eliminará|eliminarán} definitivamente, igual que todos los registros que se eliminan con {count:él|ellos}.',
 
   // Problems.
   badRequest: 'Solicitud incorrecta',

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { FORMS } from '../../messages.ts';
 import { assetOf, ROOT, type Asset } from './asset-file.ts';
 import { scriptTexts } from './language.ts';
 import { LANGUAGES, language } from './presentation.ts';
@@ -22,7 +23,7 @@ const style = load('style', 'css');
 const scripts = new Map(
   [...LANGUAGES.values()].map((one) => [
     one.tag,
-    load('script', 'js', `const TEXTS = ${JSON.stringify(scriptTexts(one))};\n`),
+    load('script', 'js', `const TEXTS = ${JSON.stringify(scriptTexts(one))}, FORMS = ${String(FORMS)};\n`),
   ]),
 );
 const files = [style, ...scripts.values()];

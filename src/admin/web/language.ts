@@ -1,15 +1,11 @@
 // The texts of the pages, in the language of the request.
-import type { ParamsOf } from '../../messages.ts';
-import { SCRIPT_TEXTS, type ENGLISH, type Text, type TextCode, type Texts } from '../texts/english.ts';
+import { inForms, type ParamsOf } from '../../messages.ts';
+import { SCRIPT_TEXTS, type ENGLISH, type TextCode, type Texts } from '../texts/english.ts';
 import { html, type Content, type Html } from './html.ts';
 import { language } from './presentation.ts';
 
-type English<Code extends TextCode> = (typeof ENGLISH)[Code];
 /** The names in braces of a text. */
-type Names<Code extends TextCode> =
-  English<Code> extends { readonly other: infer Other extends string }
-    ? ParamsOf<Other> | 'count'
-    : ParamsOf<Extract<English<Code>, string>>;
+type Names<Code extends TextCode> = ParamsOf<(typeof ENGLISH)[Code]>;
 type Params<Code extends TextCode, Value> = [Names<Code>] extends [never]
   ? []
   : [Readonly<Record<Names<Code>, Value>>];
@@ -17,12 +13,10 @@ type Params<Code extends TextCode, Value> = [Names<Code>] extends [never]
 /** The code of a text without parameters. */
 export type PlainCode = { [Code in TextCode]: [Names<Code>] extends [never] ? Code : never }[TextCode];
 
-/** The text of a code, in the form for its `count`. */
+/** The text of a code, in the forms for its numbers. */
 function formOf(code: TextCode, params: Readonly<Record<string, unknown>>): string {
   const { texts, plurals } = language();
-  const text: Text = texts[code];
-  if (typeof text === 'string') return text;
-  return plurals.select(Number(params['count'])) === 'one' ? text.one : text.other;
+  return inForms(texts[code], params, plurals);
 }
 
 /** A number as people of the language write it: `1,234.5`. */
@@ -57,6 +51,6 @@ export function phrase<Code extends TextCode>(code: Code, ...[params]: Params<Co
   })}`;
 }
 
-/** The texts of `script.js`, by code. Texts of the script have no forms for numbers. */
-export const scriptTexts = ({ texts }: { readonly texts: Texts }): Readonly<Record<string, Text>> =>
+/** The texts of `script.js`, by code. */
+export const scriptTexts = ({ texts }: { readonly texts: Texts }): Readonly<Record<string, string>> =>
   Object.fromEntries(SCRIPT_TEXTS.map((code) => [code, texts[code]]));

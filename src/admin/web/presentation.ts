@@ -100,4 +100,4 @@ export const timeZone = (): string => present().timeZone;
 /** The look of its admin area. */
 export const brand = (): Brand => present().brand;
 
-takeMessagesFrom(() => language().messages);
+takeMessagesFrom(language);

@@ -1,4 +1,4 @@
-/* global TEXTS, document, window, fetch, Element, Event, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
+/* global TEXTS, FORMS, document, window, fetch, Element, Event, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
 // Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
@@ -8,8 +8,12 @@
   /** Milliseconds without typing before a search starts. */
   const SEARCH_DELAY = 200;
 
+  const plurals = new Intl.PluralRules(document.documentElement.lang);
   /** The text of a code in the language of the page; see `assets.ts`. */
-  const t = (code, params = {}) => TEXTS[code].replace(/\{(\w+)\}/g, (_, name) => params[name]);
+  const t = (code, params = {}) =>
+    TEXTS[code]
+      .replace(FORMS, (_, name, one, other) => (plurals.select(params[name]) === 'one' ? one : other))
+      .replace(/\{(\w+)\}/g, (_, name) => params[name]);
 
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
