@@ -5,6 +5,7 @@ import { quotedTable } from '../db/fragment.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
+import { counted } from '../messages.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY, SEAL } from '../resources/definition/system-tables.ts';
 import { serveForAdmin } from '../resources/access/admin-view.ts';
@@ -205,10 +206,7 @@ function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, 
   if (withMatrix && matrix.length > 0) print(io, `${printMatrix(matrix)}\n`);
   if (error) return;
   for (const { text, isIntended } of warnings) if (isIntended) print(io, text);
-  print(
-    io,
-    `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
-  );
+  print(io, `the registry (${counted(resourceCount, 'resource')}) fits the database`);
 }
 
 /** Writes the rights of the registry to a file, or compares them with those of the file. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { readSettings, variablesOf } from '../config.ts';
 import type { Database } from '../db/connection/database.ts';
 import { StartError } from '../errors.ts';
+import { counted } from '../messages.ts';
 import { existingTables } from '../query/statements/seal-statements.ts';
 import { SEAL } from '../resources/definition/system-tables.ts';
 import { readKey, SEALED_TABLES, type SealContent } from '../resources/history/seals.ts';
@@ -88,12 +89,12 @@ function reportOf(found: Findings, hasKeys: boolean, hasWitness: boolean): strin
         : last === lastWitnessed
           ? []
           : [`The witness has not seen what follows its last checkpoint: ${endOf(lastWitnessed)}.`]),
-    ...(unsealed > 0 ? [`${unsealed} entries are not sealed yet.`] : []),
+    ...(unsealed > 0 ? [`${counted(unsealed, 'entry is', 'entries are')} not sealed yet.`] : []),
   ];
   return [
     ...faults,
-    ...(more > 0 ? [`and ${more} more faults`] : []),
-    `${count === 0 ? 'intact' : 'BROKEN'}: ${checkpoints} checkpoints with ${entries} entries`,
+    ...(more > 0 ? [`and ${counted(more, 'more fault')}`] : []),
+    `${count === 0 ? 'intact' : 'BROKEN'}: ${counted(checkpoints, 'checkpoint')} with ${counted(entries, 'entry', 'entries')}`,
     ...(last ? [`sealed: ${endOf(last)}`] : ['There are no checkpoints, so nothing is proven.']),
     ...unproven.map((text) => `not proven: ${text}`),
   ];

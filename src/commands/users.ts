@@ -8,6 +8,7 @@ import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
 import { decodeUtf8 } from '../http/message/text-decoding.ts';
 import { hostAndPort } from '../http/server/listener.ts';
+import { counted } from '../messages.ts';
 import type { User } from '../query/statements/user-statements.ts';
 import { LINK_HOURS } from '../resources/users/password-links.ts';
 import type { Prepared } from '../service.ts';
@@ -168,7 +169,7 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
     if (end) {
       const count = await sessions.endOthers(user);
       await recordEvent('session.ended', { detail: { sessions: count, of: user.name } });
-      return print(io, `ended ${count} ${count === 1 ? 'session' : 'sessions'} of ${shown(name)}`);
+      return print(io, `ended ${counted(count, 'session')} of ${shown(name)}`);
     }
     for (const { created, seen, address, agent } of await sessions.list(user))
       print(io, `since ${created} last used ${seen} from ${address} ${shown(agent)}`);

@@ -9,8 +9,9 @@ import { GERMAN, GERMAN_MESSAGES } from '../../src/admin/texts/german.ts';
 import { SPANISH, SPANISH_MESSAGES } from '../../src/admin/texts/spanish.ts';
 import { ENGLISH_MESSAGES, inForms } from '../../src/messages.ts';
 import { users } from '../db/helpers.ts';
+import type { Panel, Resource } from '../../src/index.ts';
 import { REPOSITORY } from '../paths.ts';
-import { openBrowser, useAdmin } from './support.ts';
+import { openBrowser, postMultipart, save, unescaped, useAdmin, type AdminAnswer } from './support.ts';
 
 /** The text in its forms for a number, whatever the name of the number. */
 const formFor = (number: number, text: string, language = 'en'): string => {
@@ -20,13 +21,29 @@ const formFor = (number: number, text: string, language = 'en'): string => {
 const namesIn = (text: string, marks: RegExp): readonly string[] =>
   [...new Set([...text.matchAll(marks)].map(([, name = '']) => name))].sort();
 
+const CATALOGS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  en: { ...ENGLISH, ...ENGLISH_MESSAGES },
+  de: { ...GERMAN, ...GERMAN_MESSAGES },
+  fr: { ...FRENCH, ...FRENCH_MESSAGES },
+  es: { ...SPANISH, ...SPANISH_MESSAGES },
+};
+
+/** A number of things, and the word after it. */
+const COUNTED =
+  /\{(count|max|min|got|found|shown|words|characters|hours|bytes|added|changed|unchanged|faulty|skipped|rows|same|prefix)\}[\s\u00a0]+([\p{L}’-]+)/gu;
+/** Words that are the same after one as after several. */
+const INVARIABLE: Readonly<Record<string, RegExp>> = {
+  en: /^(?:and|changed|did|found|had|new|of|selected|to|unchanged|will|with)$/,
+  de: /^(?:Zeichen|ausgewählten|bis|der|geändert|gefunden|hinzufügen|liegen|mit|neu|sein|unverändert|von|übersprungen)$/,
+  fr: /^(?:au|avec|de|et|à)$/,
+  es: /^(?:a|con|de|sin|y)$/,
+};
+/** A sign without the space that French has before it; not a sign in a name, a time or an address. */
+const UNSPACED = /[^\s\d:«][:;!?](?=\s|$)|[^\u00a0\u202f]»|«[^\u00a0\u202f]|[^\S\u00a0\u202f][:;!?»]/u;
+
 describe('the catalogs', () => {
-  for (const [language, texts] of Object.entries<Readonly<Record<string, string>>>({
-    German: { ...GERMAN, ...GERMAN_MESSAGES },
-    French: { ...FRENCH, ...FRENCH_MESSAGES },
-    Spanish: { ...SPANISH, ...SPANISH_MESSAGES },
-  }))
-    test(`in ${language} have the parameters of the English texts`, () => {
+  for (const [language, texts] of Object.entries(CATALOGS)) {
+    test(`have the parameters of the English texts: ${language}`, () => {
       for (const [code, english] of Object.entries<string>({ ...ENGLISH, ...ENGLISH_MESSAGES })) {
         const text = texts[code] ?? '';
         assert.deepEqual(namesIn(text, /\{(\w+)\}/g), namesIn(english, /\{(\w+)\}/g), code);
@@ -38,6 +55,26 @@ describe('the catalogs', () => {
         }
       }
     });
+
+    test(`have forms of the words after a number: ${language}`, () => {
+      for (const [code, text] of Object.entries(texts))
+        for (const [, name = '', word = ''] of text.matchAll(COUNTED))
+          assert.ok(
+            INVARIABLE[language]?.test(word) === true || text.includes(`{${name}:`),
+            `${code}: ${name} ${word}`,
+          );
+    });
+  }
+
+  test('in French have a space that does not break before the signs of two parts', () => {
+    for (const [code, text] of Object.entries(CATALOGS['fr'] ?? {}))
+      for (const number of [1, 2])
+        assert.doesNotMatch(
+          formFor(number, text, 'fr').replace(/(?:Accept|Sec-Fetch-Site): /, ''),
+          UNSPACED,
+          code,
+        );
+  });
 
   // People who speak to their computer say what they read on a button.
   test('name a button with the words that it shows', () => {
@@ -149,4 +186,65 @@ describe('a page', () => {
     const answer = await fetch(`${service.base}/api/nosuch/`, { headers: { 'accept-language': 'de' } });
     assert.equal(((await answer.json()) as { detail: string }).detail, ENGLISH_MESSAGES.noResource);
   });
+});
+
+describe('a page in French', () => {
+  const box: Resource = {
+    model: 'box',
+    columns: {
+      code: { type: 'string', maxLength: 1, unique: true },
+      size: { type: 'integer', max: 9, null: true },
+    },
+    admin: { title: 'Boîtes' },
+  };
+  const points = [2, 3].map((value) => ({ label: `Jour ${value}`, value }));
+  const panels: readonly Panel[] = [{ title: 'Tailles', load: () => Promise.resolve({ series: points }) }];
+  const { service, ada } = useAdmin([users, box], { panels }, async () => {
+    await ada.post('/admin/-/display/', { language: 'fr' });
+    await save(ada, '/admin/box/-/add/', { code: 'a', size: '1' });
+    await save(ada, '/admin/box/1/', { size: '2' });
+    await save(ada, '/admin/box/-/add/', { code: 'b', size: '1' });
+  });
+  const textOf = ({ text }: AdminAnswer): string =>
+    unescaped(text.replace(/^[\s\S]*<main/, '<main').replace(/<(code|q)[\s\S]*?<\/\1>|<[^>]*>/g, ''));
+  const bulk = (fields: Record<string, string>): Promise<AdminAnswer> =>
+    ada.post('/admin/box/-/bulk/', { _action: 'set', _state: '', _value: '1', _all: '1', ...fields });
+
+  for (const [name, page, shown] of [
+    [
+      'a refused form',
+      () => save(ada, '/admin/box/-/add/', { code: 'ab', size: '10' }),
+      'Code : doit avoir au plus 1 caractère (reçu : 2)',
+    ],
+    ['the history', () => ada.get('/admin/vitrine_history/'), 'modifié : Size'],
+    ['an entry of the history', () => ada.get('/admin/vitrine_history/1/'), 'Ajouté : '],
+    ['the start page', () => ada.get('/admin/'), 'Jour 2 : 2'],
+    ['the form of a view', () => ada.get('/admin/box/-/view/'), 'Enregistrer cette vue : Boîtes'],
+    [
+      'the preview of an import',
+      () => postMultipart(ada, '/admin/box/-/import/', { _file: '', _text: 'code,size\na,3\nc,4\nde,50' }),
+      'Code : doit avoir au plus 1 caractère (reçu : 2)',
+    ],
+    [
+      'a refused change of several records',
+      () => bulk({ _replace: 'a', _with: 'bc', _in: 'code', _confirm: '1' }),
+      ' : ',
+    ],
+    [
+      'a list with a wrong filter',
+      () => ada.get('/admin/box/?size__gte=x&size__gte=y&nosuch=1'),
+      'cette colonne n’existe pas',
+    ],
+    [
+      'the login',
+      () => openBrowser(service).get('/admin/-/login/', { 'accept-language': 'fr' }),
+      'Nom d’utilisateur',
+    ],
+  ] as const)
+    // prettier-ignore
+    test(`has the spaces of French around signs: ${name}`, async () => {
+      const text = textOf(await page());
+      assert.ok(text.replace(/\s/g, ' ').includes(shown), text);
+      assert.doesNotMatch(text, UNSPACED);
+    });
 });

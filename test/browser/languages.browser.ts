@@ -67,4 +67,15 @@ describe('the pages', () => {
       }
       assert.deepEqual(found, []);
     });
+
+  test('count in the forms of the language what is selected', async () => {
+    const page = await site.openAs();
+    await page.context().addCookies([{ name: 'admin-language', value: 'fr', url: site.service.base }]);
+    await page.goto('/admin/trip/');
+    const boxes = page.locator('tbody .check input');
+    for (const [at, label] of ['Avec 1 sélectionné\u00a0:', 'Avec 2 sélectionnés\u00a0:'].entries()) {
+      await boxes.nth(at).check();
+      assert.equal(await page.locator('label[for=bulk-action]').textContent(), label);
+    }
+  });
 });

@@ -155,7 +155,7 @@ describe('vitrine history', () => {
     await database.sql`insert into vitrine_history (id, door, action, model, record) values (50, 'api', 'create', 'note', '1')`;
     const { code, stdout } = await verify();
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /^not proven: 1 entries are not sealed yet\.$/m);
+    assert.match(stdout, /^not proven: 1 entry is not sealed yet\.$/m);
     const shorter = inFolder('shorter.ndjson');
     writeFileSync(shorter, readFileSync(witness, 'utf8').split('\n').slice(0, 4).join('\n'));
     const half = await history('verify', '--key', own.open, '--witness', shorter);

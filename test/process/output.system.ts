@@ -104,7 +104,7 @@ test('a log that nobody reads takes a bounded part of the memory, and says later
     .split('\n')
     .map((line) => JSON.parse(line) as { level: string; message: string });
   const notes = lines.flatMap(({ level, message }) => {
-    const [, count] = /^(\d+) lines of the log were dropped/.exec(message) ?? [];
+    const [, count] = /^dropped (\d+) lines? of the log/.exec(message) ?? [];
     return count === undefined ? [] : [{ level, count: Number(count) }];
   });
   assert.equal(lines.at(-1)?.message, 'the last line');

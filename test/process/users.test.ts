@@ -269,7 +269,7 @@ describe('vitrine user', () => {
     for (const [set, said] of [
       ['kind=zz', /kind must be one of p, q/],
       ['n=99', /n must be at most 5/],
-      ['d=1.25', /d must have at most 1 digits/],
+      ['d=1.25', /d must have at most 1 digit /],
       ['f=NaN', /f must be/],
       ['j={', /j must be JSON/],
       ['b=perhaps', /b must be/],

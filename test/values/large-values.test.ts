@@ -162,6 +162,8 @@ describe('a request with large values', () => {
   test('names the first 100 unknown fields or invalid parameters, and counts the others', async () => {
     const fields = Object.fromEntries(Array.from({ length: 9000 }, (_, at) => [`unknown${at}`, 1]));
     const body = await post(fields);
+    const oneMore = await post(Object.fromEntries(Object.entries(fields).slice(0, 101)));
+    assert.match(oneMore.text, /"and 1 more field does not exist"/);
     assert.equal(Object.keys(body.json.errors).length, 100);
     const last = ['there is no such field', 'and 8900 more fields do not exist'];
     assert.deepEqual(body.json.errors.unknown99, last);

@@ -271,7 +271,11 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
     for (const [key, messages] of Object.entries(refusal.errors)) {
       const field = replaced.find(({ name }) => name === key);
       for (const text of messages)
-        addError(errors, field ? '_replace' : key, field ? `${field.label}: ${text}` : text);
+        addError(
+          errors,
+          field ? '_replace' : key,
+          field ? t('labeled', { label: field.label, value: text }) : text,
+        );
     }
     return { ...refusal, errors };
   }

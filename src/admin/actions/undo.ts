@@ -28,7 +28,7 @@ import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
-import { t, type PlainCode } from '../web/language.ts';
+import { separated, t, type PlainCode } from '../web/language.ts';
 import { listCrumb } from '../web/layout.ts';
 import { onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
 import { sentence, table } from '../web/widgets.ts';
@@ -170,8 +170,10 @@ async function reverse(
 export function reasonOf(error: unknown): string {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
-  const faults = Object.entries(problem.errors ?? {}).map(([key, texts]) => `${key}: ${texts.join(', ')}`);
-  return faults.length > 0 ? faults.join('; ') : problem.message;
+  const faults = Object.entries(problem.errors ?? {}).map(([label, texts]) =>
+    t('labeled', { label, value: texts.join(', ') }),
+  );
+  return separated(faults) || problem.message;
 }
 
 /** Reverses steps in a transaction. Each one that the database refuses has the reason then. */

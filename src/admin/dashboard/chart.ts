@@ -78,7 +78,7 @@ const valueText = (value: number, unit: string | undefined): string =>
 
 /** The tooltip of a bar or a point. */
 const tooltip = ({ label, value }: Point, unit: string | undefined): Html =>
-  html`<title>${label}: ${valueText(value, unit)}</title>`;
+  html`<title>${t('labeled', { label, value: valueText(value, unit) })}</title>`;
 
 function bars(points: readonly Point[], zero: number, slot: number, unit: string | undefined): Content {
   const width = Math.max(slot * 0.7, 1);

@@ -484,7 +484,10 @@ export class FormField {
     const { label } = this;
     const isEmptyText = (value: Typed | undefined): boolean => value?.text === '' && !value.isNull;
     // A screen reader reads the checkbox without the label of the field above it.
-    const box = attributes({ checked: isEmptyText(typed), 'aria-label': `${label}: ${t('emptyMeansText')}` });
+    const box = attributes({
+      checked: isEmptyText(typed),
+      'aria-label': t('labeled', { label, value: t('emptyMeansText') }),
+    });
     const emptyBox =
       this.isNullIfEmpty &&
       [typed, state.before].some(isEmptyText) &&

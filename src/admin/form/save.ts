@@ -131,7 +131,12 @@ function namedErrors({ resource, prefix, fields }: FormRecord, errors: FieldErro
     const title = resource.model.columns.find((column) => column.key === key)?.title;
     for (const message of messages)
       if (hasField) addError(named, prefix + key, message);
-      else addError(named, `${prefix}_row`, title === undefined ? message : `${title}: ${message}`);
+      else
+        addError(
+          named,
+          `${prefix}_row`,
+          title === undefined ? message : t('labeled', { label: title, value: message }),
+        );
   }
   return named;
 }

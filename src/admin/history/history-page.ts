@@ -222,9 +222,8 @@ function actionText(change: HistoryChange): string {
   const titles = columnsOf(change).map(({ title }) => title);
   const more = titles.length - MAX_NAMED_COLUMNS;
   const named = titles.slice(0, MAX_NAMED_COLUMNS).join(', ');
-  return [done, more > 0 ? t('namedAndMore', { named, more }) : named]
-    .filter((part) => part !== '')
-    .join(': ');
+  const value = more > 0 ? t('namedAndMore', { named, more }) : named;
+  return value === '' ? done : t('labeled', { label: done, value });
 }
 
 /**
@@ -359,7 +358,7 @@ export async function showChange(context: RecordContext): Promise<Reply> {
     </p>`
   }`;
   return pageReply(context, {
-    title: `${actionTitle(change)}: ${recordName}`,
+    title: t('labeled', { label: actionTitle(change), value: recordName }),
     crumbs: [listCrumb(context.history), `#${change.id}`],
     kind: 'history',
     actions: undoButton(change, context),

@@ -13,7 +13,7 @@ import type { RowKind } from './import-rows.ts';
 import { SHOWN_LENGTH, type CondensedOutcome, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
-import { numberText, t, type PlainCode } from '../web/language.ts';
+import { numberText, phrase, t, type PlainCode } from '../web/language.ts';
 import { controlAttributes, labeledField, table } from '../web/widgets.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
@@ -65,15 +65,14 @@ function shown(column: Column, value: string | null, labelOf: LabelOf, other: st
 const changeList = ({ kind, changes }: CondensedOutcome, { columns }: Mapping, labelOf: LabelOf): Html =>
   html`<ul>
     ${changes.map(({ column, before, after }) => {
-      if (kind === 'new')
-        return columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`;
-      return html`<li>
-        ${column.title}: <span class="hidden">${t('was')}</span>
+      if (kind === 'new' && !columns.includes(column)) return false;
+      const both = html`<span class="hidden">${t('was')}</span>
         <del>${shown(column, before, labelOf, after)}</del> <span aria-hidden="true">→</span>
         <span class="hidden">${t('becomes')}</span>
         <ins>${shown(column, after, labelOf, before)}</ins>
-        ${looksSame(before, after) && html`<span class="hint">${t('differsUnseen')}</span>`}
-      </li>`;
+        ${looksSame(before, after) && html`<span class="hint">${t('differsUnseen')}</span>`}`;
+      const value = kind === 'new' ? shown(column, after, labelOf) : both;
+      return html`<li>${phrase('labeled', { label: column.title, value })}</li>`;
     })}
   </ul>`;
 

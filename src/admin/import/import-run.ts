@@ -11,6 +11,7 @@ import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { cutForShortening, shownValue } from '../web/display-text.ts';
+import { separated, t } from '../web/language.ts';
 import { sentence } from '../web/widgets.ts';
 import type { FileRow, ImportFile } from './import-file.ts';
 import type { Mapping } from './import-mapping.ts';
@@ -85,9 +86,12 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
   const positions = new Map(mapped.map(({ column, index }) => [column.key, index]));
   const faultsOf = (errors: FieldErrors, { cells }: FileRow): CondensedOutcome['faults'] =>
     Object.entries(errors).map(([field, messages]) => {
-      const text = messages.join('; ');
+      const text = separated(messages);
       const cell = field === primaryKey.key ? null : cells[positions.get(field) ?? -1];
-      const shownText = field === WHOLE_ROW ? sentence(text) : `${titles.get(field) ?? field}: ${text}`;
+      const shownText =
+        field === WHOLE_ROW
+          ? sentence(text)
+          : t('labeled', { label: titles.get(field) ?? field, value: text });
       return [shownText, beginningOf(cell ?? '')];
     });
   const shown: Record<RowKind, CondensedOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
@@ -119,7 +123,7 @@ function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
     add(this: void, outcome: CondensedOutcome): void {
       const { kind, line, digest, changes, faults } = outcome;
       counts[kind] += 1;
-      const texts = faults.map(([text]) => text).join('; ');
+      const texts = separated(faults.map(([text]) => text));
       if (kind === 'faulty') reasons.set(line, copied(texts.slice(0, MAX_REASON)));
       if (kind === 'changed') changes.forEach(({ column }) => changed.add(column));
       if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {

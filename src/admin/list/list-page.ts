@@ -15,7 +15,7 @@ import { pageReply } from '../web/layout.ts';
 import { ListState } from '../web/list-state.ts';
 import { recordsTable, sortChoice } from './list-table.ts';
 import { viewTabs } from './list-views.ts';
-import { phrase, t } from '../web/language.ts';
+import { phrase, separated, t } from '../web/language.ts';
 import { timeZone } from '../web/presentation.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { historyCells } from '../history/history-page.ts';
@@ -64,7 +64,7 @@ const searchForm = (state: ListState, errors: readonly string[] = []): Html | fa
     />
     <button class="secondary">${t('search')}</button>
     ${state.search !== '' && html`<a href="${state.address(state.parameters.without('_search', 'page'))}">${t('clearSearch')}</a>`}
-    ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
+    ${errors.length > 0 && html`<span class="error" id="search-error">${separated(errors)}</span>`}
   </form>`;
 
 /** The text of an empty list, with what to do. */
@@ -104,7 +104,7 @@ function footer({ history, resource }: ResourceContext, { parameters, search, co
     ${
       access &&
       (notes.length > 0
-        ? phrase('sameQueryWith', { address, notes: notes.join('; ') })
+        ? phrase('sameQueryWith', { address, notes: separated(notes) })
         : phrase('sameQuery', { address }))
     }
     ${hasDateTimes && t('timesAreIn', { zone: timeZone() })}

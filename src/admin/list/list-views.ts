@@ -115,7 +115,7 @@ export function saveView(context: ResourceContext): Action {
       const parts = { errors: errors['title'], isRequired: true };
       const value = sent ? titleIn(sent) : view?.title;
       return {
-        title: `${button}: ${resource.title}`,
+        title: t('labeled', { label: button, value: resource.title }),
         crumbs: [list, button],
         address: links.action(resource.name, 'view', asked),
         fields: html`${inputField('title', t('title'), { value }, parts)}

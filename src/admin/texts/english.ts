@@ -35,6 +35,8 @@ export const ENGLISH = {
   quoted: '“{text}”',
   firstAndLast: '{first} and {last}',
   firstOrLast: '{first} or {last}',
+  labeled: '{label}: {value}',
+  separated: '{first}; {second}',
   andMore: 'and {more} more',
   namedAndMore: '{named} and {more} more',
   occursTwice: 'occurs twice in {zone}, because the clocks are set back: enter {meant}',
@@ -62,7 +64,7 @@ export const ENGLISH = {
   searchFailed: 'The search failed. Try again.',
   moreMatch: 'More records match. Type more words.',
   noMatches: 'No matching records.',
-  firstMatches: 'The first {shown}. More records match. Type more words.',
+  firstMatches: 'The first {shown:one|{shown}}. More records match. Type more words.',
   matchesFound: '{found} found',
   wasChosen: '{label} was chosen.',
 
@@ -118,7 +120,7 @@ export const ENGLISH = {
   useItNow: 'You can use it now.',
   linkDoesNotWork: 'This link does not work',
   whyLinkDoesNotWork:
-    'It has been used, it is older than {hours} hours, or a part of it is missing. The user may also not be active.',
+    'It has been used, it is older than {hours} {hours:hour|hours}, or a part of it is missing. The user may also not be active.',
   askForLink: 'If you have just set your password, it is the new one. Otherwise ask for another link.',
 
   // The access of a user.
@@ -148,11 +150,12 @@ export const ENGLISH = {
   link: 'Link',
   linkToSetPassword: 'Link to set a password',
   aboutLink:
-    'With the link, the user sets a password without knowing the current one. It works once, within {hours} hours.',
+    'With the link, the user sets a password without knowing the current one. It works once, within {hours} {hours:hour|hours}.',
   makeLink: 'Make a link',
   noLinkForUser: 'There can be no link for this user.',
   requiredForLink: 'Required to make a link.',
-  sendLink: 'Send this link to the user. It works once, within {hours} hours, and is shown only now.',
+  sendLink:
+    'Send this link to the user. It works once, within {hours} {hours:hour|hours}, and is shown only now.',
   linkFor: 'Link for {label}',
 
   // The second factor.
@@ -285,8 +288,8 @@ export const ENGLISH = {
   filterFault: '{title}: {value} {fault}.',
 
   // Charts.
-  barChart: 'Bar chart of {count} values. Lowest: {lowest}. Highest: {highest}.',
-  lineChart: 'Line chart of {count} values. Lowest: {lowest}. Highest: {highest}.',
+  barChart: 'Bar chart of {count} {count:value|values}. Lowest: {lowest}. Highest: {highest}.',
+  lineChart: 'Line chart of {count} {count:value|values}. Lowest: {lowest}. Highest: {highest}.',
   barChartOfSame: 'Bar chart of {count} {count:value|values}, all {value}.',
   lineChartOfSame: 'Line chart of {count} {count:value|values}, all {value}.',
   showData: 'Show data',
@@ -345,12 +348,12 @@ export const ENGLISH = {
   deleteView: 'Delete this view',
   shareView: 'Share it with all who see this list',
   title: 'Title',
-  titleTooLong: 'must be at most {max} characters',
+  titleTooLong: 'must be at most {max} {max:character|characters}',
   noView: 'There is no such view.',
   viewDeleted: 'The view was deleted.',
   viewIsNow: 'The view is now “{title}”.',
   viewSaved: 'Saved the view “{title}”.',
-  tooManyViews: 'A list has at most {max} views. Delete one first.',
+  tooManyViews: 'A list has at most {max} {max:view|views}. Delete one first.',
 
   // Fields.
   choicesAre: 'Choices: {choices}.',
@@ -361,7 +364,7 @@ export const ENGLISH = {
   emptyMeansDefault: 'If left empty: the default.',
   theDefault: 'the default',
   inZone: 'In {zone}.',
-  tooLongHere: 'must be at most {max} characters here',
+  tooLongHere: 'must be at most {max} {max:character|characters} here',
   chooseOneRecord: 'does not match exactly one record: choose one of the records',
   noRecordsToChoose: 'The column {name} has no records to choose from.',
   chooseFrom: '{column}: choose from {title}',
@@ -373,8 +376,8 @@ export const ENGLISH = {
   preview: 'Preview',
   previewOne: 'Preview {label}',
   previewOf: 'Preview of {label}',
-  previewEnds: 'The preview ends after {count} characters.',
-  fieldTooLong: 'The field {name} must be at most {max} characters (got {got}).',
+  previewEnds: 'The preview ends after {count} {count:character|characters}.',
+  fieldTooLong: 'The field {name} must be at most {max} {max:character|characters} (got {got}).',
   tooManyControlFields: 'The form has too many fields whose names start with "_".',
 
   // The form of a record.
@@ -387,7 +390,7 @@ export const ENGLISH = {
   tooLongToEdit:
     'Too long to edit here. Saving keeps the value. {download}, and change the value through the API or in the database.',
   tooLongToEditOf:
-    'Too long to edit here ({bytes} bytes). Saving keeps the value. {download}, and change the value through the API or in the database.',
+    'Too long to edit here ({bytes} {bytes:byte|bytes}). Saving keeps the value. {download}, and change the value through the API or in the database.',
   downloadRecord: 'Download the record',
   related: 'Related',
   byColumn: 'by {column}',
@@ -429,7 +432,7 @@ export const ENGLISH = {
   lineOf: '{title}, line',
   allOf: 'All {title}',
   noRecords: 'No records.',
-  showMoreRows: 'Show {count} more rows',
+  showMoreRows: 'Show {count} more {count:row|rows}',
   rowIsGone:
     'has been deleted since you opened this form: save to add it again, or clear it to leave it deleted',
   rowIsGoneToCopy:
@@ -506,23 +509,23 @@ export const ENGLISH = {
   importPreviewOf: 'Import preview: {title}',
   csvFile: 'CSV file',
   fileHint:
-    'With names or titles of columns in the first line, like an export: {columns}. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252. At most {rows} rows and {size} MiB.',
+    'With names or titles of columns in the first line, like an export: {columns}. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252. At most {rows} {rows:row|rows} and {size} MiB.',
   chooseOtherFile: 'Choose another one, such as a corrected one, to replace the file of this preview.',
   orPasteText: 'Or paste the text',
   pasteHint: 'Used if no file is chosen. An empty cell means no value, and {quotes} an empty text.',
   pastedTooLong:
-    'Your text has {count} characters, which is too long to show here. Paste it again, or upload it as a file.',
+    'Your text has {count} {count:character|characters}, which is too long to show here. Paste it again, or upload it as a file.',
   fileNotImported: 'The file cannot be imported',
   previewFollows: 'The next page shows a preview. Nothing changes until you confirm it there.',
   theFile: 'The file {predicate}',
   chooseFile: 'Choose a file or paste its text.',
   notAText: 'The file is not text in UTF-8, UTF-16 or Windows-1252. Save it as CSV in UTF-8.',
-  fileTooLarge: 'The file must be at most {max} bytes (got {got}).',
+  fileTooLarge: 'The file must be at most {max} {max:byte|bytes} (got {got}).',
   fileIsEmpty: 'The file is empty.',
   fileHasNoRows: 'The file has column names, but no rows.',
-  tooManyRows: 'The file must have at most {max} rows. Split it into several files.',
-  tooManyCells: 'The file must have at most {max} cells. Split it into several files.',
-  tooManyColumns: 'The first line must have at most {max} columns (got {got}).',
+  tooManyRows: 'The file must have at most {max} {max:row|rows}. Split it into several files.',
+  tooManyCells: 'The file must have at most {max} {max:cell|cells}. Split it into several files.',
+  tooManyColumns: 'The first line must have at most {max} {max:column|columns} (got {got}).',
   faultyQuotes: 'Line {line}: a quoted cell is not closed, or a quote inside a cell is not doubled.',
   otherCellCount: 'the row has {count} {count:cell|cells}, but the line with the titles has {width}',
   noColumnToImport: 'The file has no column that an import can set. Assign one below.',
@@ -589,7 +592,7 @@ export const ENGLISH = {
   keyColumnNeeded:
     'Each row adds a record. To change records, the file needs a column with their keys or other unique values.',
   alreadyInLine: 'is already in line {line}',
-  tooLongForImport: 'must be at most {max} characters in an import (got {got})',
+  tooLongForImport: 'must be at most {max} {max:character|characters} in an import (got {got})',
   mustEqualCell: 'must equal the value of {key} in the row',
   recordsNeedPassword: 'new records cannot be imported: they need a password',
   cannotChangeHere: 'records cannot be changed here',
@@ -646,7 +649,7 @@ export const ENGLISH = {
   changeOfSystem: '{action} {source}, {time}',
   system: 'System',
   truncated: 'truncated',
-  truncatedOf: 'truncated: {bytes} bytes in total',
+  truncatedOf: 'truncated: {bytes} {bytes:byte|bytes} in total',
   modelNotShown: 'The admin area does not show the records of {model}.',
   noColumnChanged: 'No visible column was changed.',
   noColumnHasValue: 'No visible column has a value.',

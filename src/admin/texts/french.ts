@@ -36,6 +36,8 @@ export const FRENCH: Texts = {
   quoted: '« {text} »',
   firstAndLast: '{first} et {last}',
   firstOrLast: '{first} ou {last}',
+  labeled: '{label} : {value}',
+  separated: '{first} ; {second}',
   andMore: 'et {more} de plus',
   namedAndMore: '{named} et {more} de plus',
   occursTwice: 'existe deux fois à {zone}, car les horloges sont retardées : saisissez {meant}',
@@ -54,7 +56,7 @@ export const FRENCH: Texts = {
   selectAll: 'Tout sélectionner sur cette page',
   chooseOne: 'Choisir {label}',
   withAll: 'Avec tous :',
-  withCountSelected: 'Avec {count} sélectionnés :',
+  withCountSelected: 'Avec {count} {count:sélectionné|sélectionnés} :',
   typeToSearch: 'Tapez pour rechercher',
   recordsFound: 'Enregistrements',
   open: 'Ouvrir',
@@ -63,8 +65,9 @@ export const FRENCH: Texts = {
   searchFailed: 'La recherche a échoué. Réessayez.',
   moreMatch: 'D’autres enregistrements correspondent. Tapez plus de mots.',
   noMatches: 'Aucun enregistrement correspondant.',
-  firstMatches: 'Les {shown} premiers. D’autres enregistrements correspondent. Tapez plus de mots.',
-  matchesFound: '{found} trouvés',
+  firstMatches:
+    '{shown:Le premier|Les {shown} premiers}. D’autres enregistrements correspondent. Tapez plus de mots.',
+  matchesFound: '{found} {found:trouvé|trouvés}',
   wasChosen: '{label} a été choisi.',
 
   // Passwords and codes.
@@ -124,7 +127,7 @@ export const FRENCH: Texts = {
   useItNow: 'Vous pouvez l’utiliser maintenant.',
   linkDoesNotWork: 'Ce lien ne fonctionne pas',
   whyLinkDoesNotWork:
-    'Il a déjà servi, il date de plus de {hours} heures, ou une partie manque. Il se peut aussi que l’utilisateur ne soit pas actif.',
+    'Il a déjà servi, il date de plus de {hours} {hours:heure|heures}, ou une partie manque. Il se peut aussi que l’utilisateur ne soit pas actif.',
   askForLink:
     'Si vous venez de définir votre mot de passe, c’est le nouveau qui vaut. Sinon, demandez un autre lien.',
 
@@ -155,12 +158,12 @@ export const FRENCH: Texts = {
   link: 'Lien',
   linkToSetPassword: 'Lien pour définir un mot de passe',
   aboutLink:
-    'Avec le lien, l’utilisateur définit un mot de passe sans connaître l’actuel. Il fonctionne une fois, pendant {hours} heures.',
+    'Avec le lien, l’utilisateur définit un mot de passe sans connaître l’actuel. Il fonctionne une fois, pendant {hours} {hours:heure|heures}.',
   makeLink: 'Créer un lien',
   noLinkForUser: 'Il ne peut pas y avoir de lien pour cet utilisateur.',
   requiredForLink: 'Obligatoire pour créer un lien.',
   sendLink:
-    'Envoyez ce lien à l’utilisateur. Il fonctionne une fois, pendant {hours} heures, et n’est affiché que maintenant.',
+    'Envoyez ce lien à l’utilisateur. Il fonctionne une fois, pendant {hours} {hours:heure|heures}, et n’est affiché que maintenant.',
   linkFor: 'Lien pour {label}',
 
   // The second factor.
@@ -294,8 +297,8 @@ export const FRENCH: Texts = {
   filterFault: '{title} : {value} {fault}.',
 
   // Charts.
-  barChart: 'Graphique à barres de {count} valeurs. Minimum : {lowest}. Maximum : {highest}.',
-  lineChart: 'Graphique linéaire de {count} valeurs. Minimum : {lowest}. Maximum : {highest}.',
+  barChart: 'Graphique à barres de {count} {count:valeur|valeurs}. Minimum : {lowest}. Maximum : {highest}.',
+  lineChart: 'Graphique linéaire de {count} {count:valeur|valeurs}. Minimum : {lowest}. Maximum : {highest}.',
   barChartOfSame: 'Graphique à barres de {count} {count:valeur :|valeurs, toutes} {value}.',
   lineChartOfSame: 'Graphique linéaire de {count} {count:valeur :|valeurs, toutes} {value}.',
   showData: 'Afficher les données',
@@ -355,12 +358,12 @@ export const FRENCH: Texts = {
   deleteView: 'Supprimer cette vue',
   shareView: 'La partager avec tous ceux qui voient cette liste',
   title: 'Titre',
-  titleTooLong: 'doit avoir au plus {max} caractères',
+  titleTooLong: 'doit avoir au plus {max} {max:caractère|caractères}',
   noView: 'Cette vue n’existe pas.',
   viewDeleted: 'La vue a été supprimée.',
   viewIsNow: 'La vue s’appelle maintenant « {title} ».',
   viewSaved: 'La vue « {title} » a été enregistrée.',
-  tooManyViews: 'Une liste a au plus {max} vues. Supprimez-en d’abord une.',
+  tooManyViews: 'Une liste a au plus {max} {max:vue|vues}. Supprimez-en d’abord une.',
 
   // Fields.
   choicesAre: 'Choix : {choices}.',
@@ -371,7 +374,7 @@ export const FRENCH: Texts = {
   emptyMeansDefault: 'Si vide : la valeur par défaut.',
   theDefault: 'la valeur par défaut',
   inZone: 'En {zone}.',
-  tooLongHere: 'doit avoir ici au plus {max} caractères',
+  tooLongHere: 'doit avoir ici au plus {max} {max:caractère|caractères}',
   chooseOneRecord: 'ne correspond pas à exactement un enregistrement : choisissez-en un',
   noRecordsToChoose: 'La colonne {name} n’a pas d’enregistrements à choisir.',
   chooseFrom: '{column} : choisir parmi {title}',
@@ -383,8 +386,8 @@ export const FRENCH: Texts = {
   preview: 'Aperçu',
   previewOne: 'Afficher l’aperçu de {label}',
   previewOf: 'Aperçu de {label}',
-  previewEnds: 'L’aperçu s’arrête après {count} caractères.',
-  fieldTooLong: 'Le champ {name} doit avoir au plus {max} caractères (reçu : {got}).',
+  previewEnds: 'L’aperçu s’arrête après {count} {count:caractère|caractères}.',
+  fieldTooLong: 'Le champ {name} doit avoir au plus {max} {max:caractère|caractères} (reçu : {got}).',
   tooManyControlFields: 'Le formulaire a trop de champs dont le nom commence par « _ ».',
 
   // The form of a record.
@@ -398,7 +401,7 @@ export const FRENCH: Texts = {
   tooLongToEdit:
     'Trop long pour être modifié ici. Enregistrer conserve la valeur. {download}, et modifiez la valeur par l’API ou dans la base de données.',
   tooLongToEditOf:
-    'Trop long pour être modifié ici ({bytes} octets). Enregistrer conserve la valeur. {download}, et modifiez la valeur par l’API ou dans la base de données.',
+    'Trop long pour être modifié ici ({bytes} {bytes:octet|octets}). Enregistrer conserve la valeur. {download}, et modifiez la valeur par l’API ou dans la base de données.',
   downloadRecord: 'Téléchargez l’enregistrement',
   related: 'Liés',
   byColumn: 'par {column}',
@@ -442,7 +445,7 @@ export const FRENCH: Texts = {
   lineOf: '{title}, ligne',
   allOf: 'Tous : {title}',
   noRecords: 'Aucun enregistrement.',
-  showMoreRows: '{count} lignes de plus',
+  showMoreRows: '{count} {count:ligne|lignes} de plus',
   rowIsGone:
     'a été supprimé depuis que vous avez ouvert ce formulaire : enregistrez pour l’ajouter de nouveau, ou videz-le pour qu’il reste supprimé',
   rowIsGoneToCopy:
@@ -488,7 +491,7 @@ export const FRENCH: Texts = {
   inColumns: 'Dans',
   inColumn: 'Dans {label}',
   recordsToChange: '{count} {count:enregistrement qui sera modifié|enregistrements qui seront modifiés}',
-  firstOf: 'Les {shown} premiers de {all}',
+  firstOf: '{shown:Le premier|Les {shown} premiers} de {all}',
   anEmptyText: 'un texte vide',
   nothing: 'rien',
   becomesIn: '{column} devient {value} dans {what}.',
@@ -497,8 +500,8 @@ export const FRENCH: Texts = {
   neededForUsers: 'Nécessaire pour changer ce que les utilisateurs peuvent faire, ou leurs noms.',
   columnsSetIn: '{names} : {count:défini|définis} dans {records}.',
   columnsChangedIn: '{names} : {count:modifié|modifiés} dans {records}.',
-  hadValueAlready: '{done} {same} avaient déjà cette valeur.',
-  didNotChange: '{done} {same} n’ont pas changé.',
+  hadValueAlready: '{done} {same} {same:avait|avaient} déjà cette valeur.',
+  didNotChange: '{done} {same} {same:n’a|n’ont} pas changé.',
   notTicked: 'n’est pas coché : cochez, ou videz le champ',
   needsColumns: 'a besoin de colonnes : cochez celles où rechercher',
   isSetAbove: '{label} est défini plus haut',
@@ -520,25 +523,27 @@ export const FRENCH: Texts = {
   importPreviewOf: 'Aperçu de l’importation : {title}',
   csvFile: 'Fichier CSV',
   fileHint:
-    'Avec des noms ou titres de colonnes dans la première ligne, comme une exportation : {columns}. Séparé par des virgules, points-virgules ou tabulations ; en UTF-8, UTF-16 ou Windows-1252. Au plus {rows} lignes et {size} Mio.',
+    'Avec des noms ou titres de colonnes dans la première ligne, comme une exportation : {columns}. Séparé par des virgules, points-virgules ou tabulations ; en UTF-8, UTF-16 ou Windows-1252. Au plus {rows} {rows:ligne|lignes} et {size} Mio.',
   chooseOtherFile: 'Choisissez-en un autre, par exemple corrigé, pour remplacer le fichier de cet aperçu.',
   orPasteText: 'Ou collez le texte',
   pasteHint:
     'Utilisé si aucun fichier n’est choisi. Une cellule vide signifie aucune valeur, et {quotes} un texte vide.',
   pastedTooLong:
-    'Votre texte a {count} caractères, ce qui est trop long pour l’afficher ici. Collez-le de nouveau, ou envoyez-le comme fichier.',
+    'Votre texte a {count} {count:caractère|caractères}, ce qui est trop long pour l’afficher ici. Collez-le de nouveau, ou envoyez-le comme fichier.',
   fileNotImported: 'Le fichier ne peut pas être importé',
   previewFollows: 'La page suivante montre un aperçu. Rien ne change avant que vous le confirmiez là.',
   theFile: 'Le fichier {predicate}',
   chooseFile: 'Choisissez un fichier ou collez son texte.',
   notAText:
     'Le fichier n’est pas du texte en UTF-8, UTF-16 ou Windows-1252. Enregistrez-le en CSV et en UTF-8.',
-  fileTooLarge: 'Le fichier doit faire au plus {max} octets (reçu : {got}).',
+  fileTooLarge: 'Le fichier doit faire au plus {max} {max:octet|octets} (reçu : {got}).',
   fileIsEmpty: 'Le fichier est vide.',
   fileHasNoRows: 'Le fichier a des noms de colonnes, mais pas de lignes.',
-  tooManyRows: 'Le fichier doit avoir au plus {max} lignes. Répartissez-le en plusieurs fichiers.',
-  tooManyCells: 'Le fichier doit avoir au plus {max} cellules. Répartissez-le en plusieurs fichiers.',
-  tooManyColumns: 'La première ligne doit avoir au plus {max} colonnes (reçu : {got}).',
+  tooManyRows:
+    'Le fichier doit avoir au plus {max} {max:ligne|lignes}. Répartissez-le en plusieurs fichiers.',
+  tooManyCells:
+    'Le fichier doit avoir au plus {max} {max:cellule|cellules}. Répartissez-le en plusieurs fichiers.',
+  tooManyColumns: 'La première ligne doit avoir au plus {max} {max:colonne|colonnes} (reçu : {got}).',
   faultyQuotes:
     'Ligne {line} : une cellule entre guillemets n’est pas fermée, ou un guillemet dans une cellule n’est pas doublé.',
   otherCellCount: 'la ligne a {count} {count:cellule|cellules}, mais celle des titres en a {width}',
@@ -575,10 +580,10 @@ export const FRENCH: Texts = {
   was: 'était',
   becomes: 'devient',
   differsUnseen: 'diffère par des espaces, ou après la partie affichée',
-  showingFirst: 'Les {shown} premiers sur {count}.',
+  showingFirst: '{shown:Le premier|Les {shown} premiers} sur {count}.',
   rowsOfFile: '{count} {count:ligne|lignes}.',
   rowsByKind:
-    '{count} {count:ligne|lignes} : {added} nouvelles, {changed} modifiées, {unchanged} inchangées, {faulty} avec erreurs.',
+    '{count} {count:ligne|lignes} : {added} {added:nouvelle|nouvelles}, {changed} {changed:modifiée|modifiées}, {unchanged} {unchanged:inchangée|inchangées}, {faulty} avec erreurs.',
   readAs: 'Lu en {encoding}, séparé par des {separator}.',
   commas: 'virgules',
   semicolons: 'points-virgules',
@@ -609,7 +614,7 @@ export const FRENCH: Texts = {
   keyColumnNeeded:
     'Chaque ligne ajoute un enregistrement. Pour modifier des enregistrements, le fichier a besoin d’une colonne avec leurs clés ou d’autres valeurs uniques.',
   alreadyInLine: 'est déjà à la ligne {line}',
-  tooLongForImport: 'doit avoir au plus {max} caractères dans une importation (reçu : {got})',
+  tooLongForImport: 'doit avoir au plus {max} {max:caractère|caractères} dans une importation (reçu : {got})',
   mustEqualCell: 'doit être égal à la valeur de {key} dans la ligne',
   recordsNeedPassword:
     'de nouveaux enregistrements ne peuvent pas être importés : il leur faut un mot de passe',
@@ -674,7 +679,7 @@ export const FRENCH: Texts = {
   changeOfSystem: '{action} {source}, {time}',
   system: 'Système',
   truncated: 'abrégé',
-  truncatedOf: 'abrégé : {bytes} octets au total',
+  truncatedOf: 'abrégé : {bytes} {bytes:octet|octets} au total',
   modelNotShown: 'L’administration n’affiche pas les enregistrements de {model}.',
   noColumnChanged: 'Aucune colonne visible n’a été modifiée.',
   noColumnHasValue: 'Aucune colonne visible n’a de valeur.',
@@ -712,7 +717,7 @@ export const FRENCH: Texts = {
   nothingCanBeUndone: 'Rien ne peut être défait.',
   setBack: '{count} {count:enregistrement sera|enregistrements seront} remis comme avant l’opération.',
   setBackAndSkipped:
-    '{count} {count:enregistrement sera|enregistrements seront} remis comme avant l’opération, et {skipped} seront ignorés.',
+    '{count} {count:enregistrement sera|enregistrements seront} remis comme avant l’opération, et {skipped} {skipped:sera ignoré|seront ignorés}.',
   losesPasswords:
     'Les mots de passe ne sont pas dans l’historique : les enregistrements ajoutés de nouveau n’en ont aucun qui fonctionne avant que quelqu’un en définisse un.',
   losesValues: 'Certaines valeurs ne peuvent pas être rétablies, parce que vous ne pouvez pas les voir ici.',
@@ -927,13 +932,13 @@ export const FRENCH_MESSAGES: Messages = {
   lateRequest: 'La requête n’est pas arrivée à temps.',
   notHttp: 'La requête n’est pas du HTTP valable.',
   longUrl: 'L’URL est trop longue.',
-  longQuery: 'La chaîne de requête dépasse {max} octets.',
+  longQuery: 'La chaîne de requête dépasse {max} {max:octet|octets}.',
   longNeighborUrl: 'L’URL d’une page voisine serait trop longue. Raccourcissez la requête.',
   largeHead: 'L’URL et les en-têtes doivent faire ensemble moins de 32 Kio.',
-  longHeader: '{name} doit avoir au plus {max} caractères.',
+  longHeader: '{name} doit avoir au plus {max} {max:caractère|caractères}.',
   tooManyHeaders: 'La requête a trop d’en-têtes. Le maximum est {max}.',
   noHost: 'L’en-tête Host manque.',
-  longHost: 'L’en-tête Host dépasse {max} caractères.',
+  longHost: 'L’en-tête Host dépasse {max} {max:caractère|caractères}.',
   severalHosts: 'La requête a plus d’un en-tête Host.',
   noTransferEncoding: 'HTTP/1.0 n’a pas de Transfer-Encoding.',
   notChunkedLast: 'Le dernier Transfer-Encoding doit être chunked.',
@@ -951,7 +956,7 @@ export const FRENCH_MESSAGES: Messages = {
   ownerChanges: 'Seul le propriétaire d’un enregistrement peut le modifier ou le supprimer.',
   rolesForbid: 'Vos rôles ne permettent pas cela.',
   scopeForbids: 'Ce jeton ne permet pas cela, ou son utilisateur ne peut pas le faire.',
-  tooManyTokens: 'Vous avez {max} jetons, ce qui est le maximum. Révoquez-en d’abord un.',
+  tooManyTokens: 'Vous avez {max} {max:jeton|jetons}, ce qui est le maximum. Révoquez-en d’abord un.',
   noTokens: 'Il faut pour cela votre nom d’utilisateur et votre mot de passe. Un jeton ne suffit pas.',
   notChangeable: 'Vous ne pouvez pas modifier ou supprimer cet enregistrement.',
   notAllChangeable:
@@ -970,7 +975,8 @@ export const FRENCH_MESSAGES: Messages = {
   exists: 'Il y a déjà un enregistrement avec cette clé.',
   listedVersion: 'L’enregistrement a une version que If-None-Match mentionne.',
   recordChanged: 'L’enregistrement a été modifié depuis sa lecture.',
-  badIdempotencyKey: 'Idempotency-Key doit avoir de 1 à {max} caractères ASCII imprimables.',
+  badIdempotencyKey:
+    'Idempotency-Key doit avoir de 1 à {max} {max:caractère ASCII imprimable|caractères ASCII imprimables}.',
   noIdempotencyKeys:
     'Le service ne peut pas garder d’Idempotency-Key : la base de données n’a pas de table pour elles.',
   otherRequest: 'Une autre requête avait cette Idempotency-Key.',
@@ -984,7 +990,7 @@ export const FRENCH_MESSAGES: Messages = {
   includesAdmin: 'La suppression inclut maintenant un administrateur. Rien n’a été supprimé.',
   // Bodies.
   ofBody: 'Le corps {predicate}',
-  largerThan: 'dépasse {max} octets.',
+  largerThan: 'dépasse {max} {max:octet|octets}.',
   notUtf8: 'n’est pas de l’UTF-8.',
   incompleteBody: 'Le corps est incomplet : la connexion s’est terminée avant son dernier octet.',
   smallChunks: 'Le corps arrive en trop de petits morceaux.',
@@ -996,16 +1002,16 @@ export const FRENCH_MESSAGES: Messages = {
   bodyNotJson: 'Le corps n’est pas du JSON valable : {reason}.',
   bodyNotObject: 'Le corps doit être un objet JSON de champs et de valeurs.',
   noRecords: 'Le corps n’a aucun enregistrement.',
-  tooManyRecords: 'Le corps a plus de {max} enregistrements.',
-  tooManyFields: 'Le corps a plus de {max} champs.',
+  tooManyRecords: 'Le corps a plus de {max} {max:enregistrement|enregistrements}.',
+  tooManyFields: 'Le corps a plus de {max} {max:champ|champs}.',
   notChecked: ' Les enregistrements à partir de la position {position} n’ont pas été vérifiés.',
-  tooManyFormFields: 'Le formulaire a plus de {max} champs.',
+  tooManyFormFields: 'Le formulaire a plus de {max} {max:champ|champs}.',
   noData: 'Le formulaire n’a pas de champ « data ».',
   severalData: 'Le formulaire a plus d’un champ « data ».',
   dataNotEncoded: 'Le champ « data » n’est pas de l’UTF-8 encodé avec des pourcents.',
   // Query parameters.
   invalidQuery: 'La requête a des paramètres inutilisables.',
-  moreParameters: 'et {count} autres paramètres sont inutilisables',
+  moreParameters: 'et {count} {count:autre paramètre est inutilisable|autres paramètres sont inutilisables}',
   onlyAfter: 'n’est pas autorisé : le flux des modifications n’accepte que after',
   noParameters: 'n’est pas autorisé : seul GET sur une collection accepte des paramètres',
   noPages: 'n’est pas utilisable ici : un flux n’a pas de pages',
@@ -1016,9 +1022,9 @@ export const FRENCH_MESSAGES: Messages = {
   notEncoded: 'n’est pas de l’UTF-8 encodé avec des pourcents',
   notEncodedKey: 'n’est pas correctement encodé avec des pourcents',
   notPositive: 'doit être un nombre entier positif',
-  notPositiveOf: 'doit être un nombre entier positif d’au plus {max} chiffres',
+  notPositiveOf: 'doit être un nombre entier positif d’au plus {max} {max:chiffre|chiffres}',
   largePage:
-    'la page dépasse {max} octets : utilisez une valeur plus petite de limit, ou lisez tous les enregistrements comme flux (Accept: application/x-ndjson)',
+    'la page dépasse {max} {max:octet|octets} : utilisez une valeur plus petite de limit, ou lisez tous les enregistrements comme flux (Accept: application/x-ndjson)',
   noColumn: 'cette colonne n’existe pas',
   noColumns: 'doit nommer des colonnes',
   neitherNor: '« {name} » n’est ici ni une colonne ni un opérateur',
@@ -1029,30 +1035,33 @@ export const FRENCH_MESSAGES: Messages = {
     'cette colonne n’existe pas ; lisez les enregistrements liés dans leur propre collection, avec id__in',
   notSortable: '{name} : cette colonne ne peut pas être triée',
   named: '{name} : {fault}',
-  longPath: 'doit suivre au plus {max} clés étrangères',
-  tooManyJoins: 'fait joindre à la requête plus de {max} tables',
+  longPath: 'doit suivre au plus {max} {max:clé étrangère|clés étrangères}',
+  tooManyJoins: 'fait joindre à la requête plus de {max} {max:table|tables}',
   tooManyTables:
-    'fait lire {count} tables à une page avec curseurs ; {max} au plus sont permises : triez par moins de colonnes',
+    'fait lire {count} {count:table|tables} à une page avec curseurs ; {max} au plus {max:est permise|sont permises} : triez par moins de colonnes',
   longBoundary: 'a des valeurs trop longues pour un curseur : triez par d’autres colonnes',
-  tooManyOrderings: 'doit avoir au plus {max} colonnes (reçu : {got})',
-  tooManyFilters: 'est le filtre {count} de la requête ; {max} au plus sont permis',
-  tooManyPatterns: 'est le motif {count} de la requête ; {max} au plus sont permis',
-  longPatterns: 'porte les motifs de la requête à {count} caractères ; {max} au plus sont permis',
-  tooManyJsonValues: 'fait chercher à la requête {count} valeurs dans du JSON ; {max} au plus sont permises',
+  tooManyOrderings: 'doit avoir au plus {max} {max:colonne|colonnes} (reçu : {got})',
+  tooManyFilters: 'est le filtre {count} de la requête ; {max} au plus {max:est|sont} permis',
+  tooManyPatterns: 'est le motif {count} de la requête ; {max} au plus {max:est|sont} permis',
+  longPatterns:
+    'porte les motifs de la requête à {count} {count:caractère|caractères} ; {max} au plus {max:est|sont} permis',
+  tooManyJsonValues:
+    'fait chercher à la requête {count} {count:valeur|valeurs} dans du JSON ; {max} au plus {max:est permise|sont permises}',
   tooManyFilterElements:
-    'fait chercher à la requête {count} éléments de tableaux ; {max} au plus sont permis',
-  tooManyDigits: 'fait totaliser {got} chiffres aux exposants ({whole}) ; {max} au plus sont permis',
+    'fait chercher à la requête {count} {count:élément|éléments} de tableaux ; {max} au plus {max:est|sont} permis',
+  tooManyDigits:
+    'fait totaliser {got} {got:chiffre|chiffres} aux exposants ({whole}) ; {max} au plus {max:est|sont} permis',
   longSearch:
-    'est trop long : une recherche a au plus {words} mots et {characters} caractères (chaque mot en ajoute deux, et les motifs des filtres comptent aussi)',
+    'est trop long : une recherche a au plus {words} {words:mot|mots} et {characters} {characters:caractère|caractères} (chaque mot en ajoute deux, et les motifs des filtres comptent aussi)',
   noValue: 'doit avoir au moins une valeur',
   notCsv: 'doit être des valeurs séparées par des virgules, entre guillemets comme en CSV',
-  tooManyValues: 'doit avoir au plus {max} valeurs (reçu : {got})',
+  tooManyValues: 'doit avoir au plus {max} {max:valeur|valeurs} (reçu : {got})',
   notNullTrueOrFalse: 'doit être null, true ou false',
   onlyNull: 'doit être null, car cette colonne n’est pas booléenne',
   loneBackslash: 'ne doit pas finir par une barre oblique inverse seule',
   // Fields.
-  moreFields: 'et {count} autres champs sont inutilisables',
-  moreUnknown: 'et {count} autres champs n’existent pas',
+  moreFields: 'et {count} {count:autre champ est inutilisable|autres champs sont inutilisables}',
+  moreUnknown: 'et {count} {count:autre champ n’existe|autres champs n’existent} pas',
   noField: 'ce champ n’existe pas',
   required: 'est obligatoire',
   requiredReadonly:
@@ -1062,7 +1071,7 @@ export const FRENCH_MESSAGES: Messages = {
   tooLargeTogether:
     'Les enregistrements sélectionnés sont trop grands ensemble. Sélectionnez moins d’enregistrements.',
   notReplaceable: 'n’a pas de texte dont une partie puisse être remplacée',
-  longerThan: 'dépasserait {max} caractères',
+  longerThan: 'dépasserait {max} {max:caractère|caractères}',
   otherName: 'diffère de {name}, qui est un autre nom du même champ',
   notRecord: 'doit être un objet de champs et de valeurs',
   otherId: 'doit être égal à l’id de l’enregistrement',
@@ -1070,13 +1079,13 @@ export const FRENCH_MESSAGES: Messages = {
   generatedKey: 'est généré et ne doit pas être envoyé',
   madeKey: 'est composé de {names}, et ne doit pas être envoyé',
   keyPart: 'fait partie de la clé et ne peut pas être modifié',
-  longKeyPart: 'fait dépasser {max} octets à la clé, qui doit tenir dans une URL (reçu : {got})',
-  longKey: 'doit avoir au plus {max} octets pour tenir dans une URL (reçu : {got})',
+  longKeyPart: 'fait dépasser {max} {max:octet|octets} à la clé, qui doit tenir dans une URL (reçu : {got})',
+  longKey: 'doit avoir au plus {max} {max:octet|octets} pour tenir dans une URL (reçu : {got})',
   noAddress: 'ne doit être ni vide, ni "." ni "..", car aucune URL ne pourrait nommer l’enregistrement',
   notBasic:
     'ne doit pas être vide ni contenir un deux-points, car l’authentification Basic ne pourrait pas l’envoyer',
-  tooManyPlaces: 'doit avoir au plus {max} décimales de seconde (reçu : {got})',
-  notParts: 'doit être {count} valeurs séparées par des virgules ({names})',
+  tooManyPlaces: 'doit avoir au plus {max} {max:décimale|décimales} de seconde (reçu : {got})',
+  notParts: 'doit être {count} {count:valeur séparée|valeurs séparées} par des virgules ({names})',
   userName: 'ne doit pas être le nom d’utilisateur',
   commonPassword: 'est l’un des mots de passe les plus courants',
   notPassword: 'n’est pas votre mot de passe',
@@ -1089,8 +1098,8 @@ export const FRENCH_MESSAGES: Messages = {
   nulCharacter: 'ne doit pas contenir de caractère NUL',
   loneSurrogate: 'ne doit pas contenir de demi-code isolé',
   notMatching: 'doit correspondre au motif {pattern}',
-  tooLong: 'doit avoir au plus {max} caractères (reçu : {got})',
-  tooShort: 'doit avoir au moins {min} caractères (reçu : {got})',
+  tooLong: 'doit avoir au plus {max} {max:caractère|caractères} (reçu : {got})',
+  tooShort: 'doit avoir au moins {min} {min:caractère|caractères} (reçu : {got})',
   passwordBytes: 'doit faire de 1 à 1024 octets',
   notBoolean: 'doit être true ou false',
   notWhole: 'doit être un nombre entier',
@@ -1105,10 +1114,11 @@ export const FRENCH_MESSAGES: Messages = {
   tooLate: 'ne doit pas être après {max}',
   tooLargeNumber: 'est trop grand',
   outOfRange: 'est hors de la plage permise',
-  digitsBefore: 'doit avoir au plus {max} chiffres avant la virgule',
-  digitsAfter: 'doit avoir au plus {max} chiffres après la virgule',
+  digitsBefore: 'doit avoir au plus {max} {max:chiffre|chiffres} avant la virgule',
+  digitsAfter: 'doit avoir au plus {max} {max:chiffre|chiffres} après la virgule',
   digitsInAll: 'a trop de chiffres',
-  digitsWritten: 'doit avoir au plus {max} chiffres une fois écrit sans exposant (reçu : {got})',
+  digitsWritten:
+    'doit avoir au plus {max} {max:chiffre|chiffres} une fois écrit sans exposant (reçu : {got})',
   notUuid: 'doit être un UUID',
   notDateTime: 'doit être une date et une heure comme 2024-05-31 18:30:00',
   lostPlus:
@@ -1122,17 +1132,17 @@ export const FRENCH_MESSAGES: Messages = {
   notTime: 'doit être une heure comme 18:30:00',
   notAddress: 'doit être une adresse IP comme 192.0.2.7, 2001:db8::7 ou 192.0.2.7/24',
   notNetwork: 'doit être un réseau comme 192.0.2.0/24 ou 2001:db8::/32',
-  hostBits: 'ne doit avoir que des zéros après les {prefix} premiers bits',
+  hostBits: 'ne doit avoir que des zéros après {prefix} {prefix:bit|bits}',
   notMacAddress: 'doit être une adresse MAC comme {example}',
   notJson: 'doit être du JSON : {reason}',
   unexpectedCharacter: 'caractère inattendu à la ligne {line}, colonne {column}',
   unexpectedEnd: 'fin inattendue à la ligne {line}, colonne {column}',
   hugeNumber:
-    'a un nombre trop grand ou trop petit : un nombre avec exposant doit avoir au plus {max} chiffres une fois écrit sans lui',
-  tooDeepJson: 'ne doit pas être imbriqué sur plus de {max} niveaux',
+    'a un nombre trop grand ou trop petit : un nombre avec exposant doit avoir au plus {max} {max:chiffre|chiffres} une fois écrit sans lui',
+  tooDeepJson: 'ne doit pas être imbriqué sur plus de {max} {max:niveau|niveaux}',
   notArray: 'doit être un tableau',
   notJsonArray: 'doit être un tableau JSON',
   nestedArray: 'ne doit pas être un tableau',
-  tooManyElements: 'doit avoir au plus {max} éléments',
+  tooManyElements: 'doit avoir au plus {max} {max:élément|éléments}',
   element: 'élément {position} : {fault}',
 };

@@ -36,6 +36,8 @@ export const GERMAN: Texts = {
   quoted: '„{text}“',
   firstAndLast: '{first} und {last}',
   firstOrLast: '{first} oder {last}',
+  labeled: '{label}: {value}',
+  separated: '{first}; {second}',
   andMore: 'und {more} weitere',
   namedAndMore: '{named} und {more} weitere',
   occursTwice: 'kommt in {zone} zweimal vor, weil die Uhr zurückgestellt wird: geben Sie {meant} ein',
@@ -64,7 +66,7 @@ export const GERMAN: Texts = {
   searchFailed: 'Die Suche ist fehlgeschlagen. Versuchen Sie es noch einmal.',
   moreMatch: 'Es gibt weitere Treffer. Geben Sie mehr Wörter ein.',
   noMatches: 'Keine passenden Datensätze.',
-  firstMatches: 'Die ersten {shown}. Es gibt weitere Treffer. Geben Sie mehr Wörter ein.',
+  firstMatches: '{shown:Der erste|Die ersten {shown}}. Es gibt weitere Treffer. Geben Sie mehr Wörter ein.',
   matchesFound: '{found} gefunden',
   wasChosen: '{label} wurde gewählt.',
 
@@ -122,7 +124,7 @@ export const GERMAN: Texts = {
   useItNow: 'Sie können es jetzt benutzen.',
   linkDoesNotWork: 'Dieser Link funktioniert nicht',
   whyLinkDoesNotWork:
-    'Er wurde schon benutzt, ist älter als {hours} Stunden, oder ein Teil davon fehlt. Es kann auch sein, dass der Benutzer nicht aktiv ist.',
+    'Er wurde schon benutzt, ist älter als {hours} {hours:Stunde|Stunden}, oder ein Teil davon fehlt. Es kann auch sein, dass der Benutzer nicht aktiv ist.',
   askForLink:
     'Wenn Sie gerade Ihr Passwort gesetzt haben, gilt das neue. Bitten Sie sonst um einen anderen Link.',
 
@@ -153,12 +155,12 @@ export const GERMAN: Texts = {
   link: 'Link',
   linkToSetPassword: 'Link zum Setzen eines Passworts',
   aboutLink:
-    'Mit dem Link setzt der Benutzer ein Passwort, ohne das aktuelle zu kennen. Er funktioniert einmal, innerhalb von {hours} Stunden.',
+    'Mit dem Link setzt der Benutzer ein Passwort, ohne das aktuelle zu kennen. Er funktioniert einmal, innerhalb von {hours} {hours:Stunde|Stunden}.',
   makeLink: 'Link erstellen',
   noLinkForUser: 'Für diesen Benutzer kann es keinen Link geben.',
   requiredForLink: 'Erforderlich, um einen Link zu erstellen.',
   sendLink:
-    'Senden Sie diesen Link dem Benutzer. Er funktioniert einmal, innerhalb von {hours} Stunden, und wird nur jetzt angezeigt.',
+    'Senden Sie diesen Link dem Benutzer. Er funktioniert einmal, innerhalb von {hours} {hours:Stunde|Stunden}, und wird nur jetzt angezeigt.',
   linkFor: 'Link für {label}',
 
   // The second factor.
@@ -292,8 +294,8 @@ export const GERMAN: Texts = {
   filterFault: '{title}: {value} {fault}.',
 
   // Charts.
-  barChart: 'Balkendiagramm mit {count} Werten. Kleinster: {lowest}. Größter: {highest}.',
-  lineChart: 'Liniendiagramm mit {count} Werten. Kleinster: {lowest}. Größter: {highest}.',
+  barChart: 'Balkendiagramm mit {count} {count:Wert|Werten}. Kleinster: {lowest}. Größter: {highest}.',
+  lineChart: 'Liniendiagramm mit {count} {count:Wert|Werten}. Kleinster: {lowest}. Größter: {highest}.',
   barChartOfSame: 'Balkendiagramm mit {count} {count:Wert:|Werten, alle} {value}.',
   lineChartOfSame: 'Liniendiagramm mit {count} {count:Wert:|Werten, alle} {value}.',
   showData: 'Daten anzeigen',
@@ -358,7 +360,7 @@ export const GERMAN: Texts = {
   viewDeleted: 'Die Ansicht wurde gelöscht.',
   viewIsNow: 'Die Ansicht heißt jetzt „{title}“.',
   viewSaved: 'Die Ansicht „{title}“ wurde gespeichert.',
-  tooManyViews: 'Eine Liste hat höchstens {max} Ansichten. Löschen Sie zuerst eine.',
+  tooManyViews: 'Eine Liste hat höchstens {max} {max:Ansicht|Ansichten}. Löschen Sie zuerst eine.',
 
   // Fields.
   choicesAre: 'Möglichkeiten: {choices}.',
@@ -396,7 +398,7 @@ export const GERMAN: Texts = {
   tooLongToEdit:
     'Zu lang, um hier bearbeitet zu werden. Speichern behält den Wert. {download}, und ändern Sie den Wert über die API oder in der Datenbank.',
   tooLongToEditOf:
-    'Zu lang, um hier bearbeitet zu werden ({bytes} Bytes). Speichern behält den Wert. {download}, und ändern Sie den Wert über die API oder in der Datenbank.',
+    'Zu lang, um hier bearbeitet zu werden ({bytes} {bytes:Byte|Bytes}). Speichern behält den Wert. {download}, und ändern Sie den Wert über die API oder in der Datenbank.',
   downloadRecord: 'Laden Sie den Datensatz herunter',
   related: 'Verbunden',
   byColumn: 'über {column}',
@@ -440,7 +442,7 @@ export const GERMAN: Texts = {
   lineOf: '{title}, Zeile',
   allOf: 'Alle {title}',
   noRecords: 'Keine Datensätze.',
-  showMoreRows: '{count} weitere Zeilen',
+  showMoreRows: '{count} weitere {count:Zeile|Zeilen}',
   rowIsGone:
     'wurde gelöscht, seit Sie dieses Formular geöffnet haben: speichern Sie, um es wieder hinzuzufügen, oder leeren Sie es, damit es gelöscht bleibt',
   rowIsGoneToCopy:
@@ -495,8 +497,8 @@ export const GERMAN: Texts = {
   neededForUsers: 'Nötig, um zu ändern, was Benutzer dürfen, oder ihre Namen.',
   columnsSetIn: '{names} {count:wurde|wurden} in {records} gesetzt.',
   columnsChangedIn: '{names} {count:wurde|wurden} in {records} geändert.',
-  hadValueAlready: '{done} {same} hatten diesen Wert schon.',
-  didNotChange: '{done} {same} blieben unverändert.',
+  hadValueAlready: '{done} {same} {same:hatte|hatten} diesen Wert schon.',
+  didNotChange: '{done} {same} {same:blieb|blieben} unverändert.',
   notTicked: 'ist nicht angekreuzt: kreuzen Sie es an, oder leeren Sie das Feld',
   needsColumns: 'braucht Spalten: kreuzen Sie die an, in denen gesucht wird',
   isSetAbove: '{label} wird oben gesetzt',
@@ -518,7 +520,7 @@ export const GERMAN: Texts = {
   importPreviewOf: 'Import-Vorschau: {title}',
   csvFile: 'CSV-Datei',
   fileHint:
-    'Mit Namen oder Titeln von Spalten in der ersten Zeile, wie bei einem Export: {columns}. Getrennt durch Kommas, Semikolons oder Tabulatoren; in UTF-8, UTF-16 oder Windows-1252. Höchstens {rows} Zeilen und {size} MiB.',
+    'Mit Namen oder Titeln von Spalten in der ersten Zeile, wie bei einem Export: {columns}. Getrennt durch Kommas, Semikolons oder Tabulatoren; in UTF-8, UTF-16 oder Windows-1252. Höchstens {rows} {rows:Zeile|Zeilen} und {size} MiB.',
   chooseOtherFile: 'Wählen Sie eine andere, etwa eine korrigierte, um die Datei dieser Vorschau zu ersetzen.',
   orPasteText: 'Oder den Text einfügen',
   pasteHint:
@@ -530,12 +532,14 @@ export const GERMAN: Texts = {
   theFile: 'Die Datei {predicate}',
   chooseFile: 'Wählen Sie eine Datei, oder fügen Sie ihren Text ein.',
   notAText: 'Die Datei ist kein Text in UTF-8, UTF-16 oder Windows-1252. Speichern Sie sie als CSV in UTF-8.',
-  fileTooLarge: 'Die Datei darf höchstens {max} Bytes haben (sind {got}).',
+  fileTooLarge: 'Die Datei darf höchstens {max} {max:Byte|Bytes} haben (sind {got}).',
   fileIsEmpty: 'Die Datei ist leer.',
   fileHasNoRows: 'Die Datei hat Spaltennamen, aber keine Zeilen.',
-  tooManyRows: 'Die Datei darf höchstens {max} Zeilen haben. Teilen Sie sie auf mehrere Dateien auf.',
-  tooManyCells: 'Die Datei darf höchstens {max} Zellen haben. Teilen Sie sie auf mehrere Dateien auf.',
-  tooManyColumns: 'Die erste Zeile darf höchstens {max} Spalten haben (sind {got}).',
+  tooManyRows:
+    'Die Datei darf höchstens {max} {max:Zeile|Zeilen} haben. Teilen Sie sie auf mehrere Dateien auf.',
+  tooManyCells:
+    'Die Datei darf höchstens {max} {max:Zelle|Zellen} haben. Teilen Sie sie auf mehrere Dateien auf.',
+  tooManyColumns: 'Die erste Zeile darf höchstens {max} {max:Spalte|Spalten} haben (sind {got}).',
   faultyQuotes:
     'Zeile {line}: eine Zelle in Anführungszeichen ist nicht geschlossen, oder ein Anführungszeichen in einer Zelle ist nicht verdoppelt.',
   otherCellCount: 'die Zeile hat {count} {count:Zelle|Zellen}, aber die Titelzeile hat {width}',
@@ -669,7 +673,7 @@ export const GERMAN: Texts = {
   changeOfSystem: '{action} {source}, {time}',
   system: 'System',
   truncated: 'gekürzt',
-  truncatedOf: 'gekürzt: insgesamt {bytes} Bytes',
+  truncatedOf: 'gekürzt: insgesamt {bytes} {bytes:Byte|Bytes}',
   modelNotShown: 'Der Admin-Bereich zeigt die Datensätze von {model} nicht.',
   noColumnChanged: 'Keine sichtbare Spalte wurde geändert.',
   noColumnHasValue: 'Keine sichtbare Spalte hat einen Wert.',
@@ -924,11 +928,11 @@ export const GERMAN_MESSAGES: Messages = {
   lateRequest: 'Die Anfrage ist nicht rechtzeitig angekommen.',
   notHttp: 'Die Anfrage ist kein gültiges HTTP.',
   longUrl: 'Die URL ist zu lang.',
-  longQuery: 'Der Query-String ist länger als {max} Bytes.',
+  longQuery: 'Der Query-String ist länger als {max} {max:Byte|Bytes}.',
   longNeighborUrl: 'Die URL einer benachbarten Seite wäre zu lang. Kürzen Sie die Abfrage.',
   largeHead: 'URL und Header müssen zusammen kleiner als 32 KiB sein.',
   longHeader: '{name} darf höchstens {max} Zeichen haben.',
-  tooManyHeaders: 'Die Anfrage hat zu viele Header. Erlaubt sind {max}.',
+  tooManyHeaders: 'Die Anfrage hat zu viele Header. Erlaubt {max:ist|sind} {max}.',
   noHost: 'Der Host-Header fehlt.',
   longHost: 'Der Host-Header ist länger als {max} Zeichen.',
   severalHosts: 'Die Anfrage hat mehr als einen Host-Header.',
@@ -947,7 +951,7 @@ export const GERMAN_MESSAGES: Messages = {
   ownerChanges: 'Nur der Eigentümer eines Datensatzes darf ihn ändern oder löschen.',
   rolesForbid: 'Ihre Rollen erlauben das nicht.',
   scopeForbids: 'Dieses Token erlaubt das nicht, oder sein Benutzer darf es nicht.',
-  tooManyTokens: 'Sie haben {max} Tokens, das ist die Höchstzahl. Widerrufen Sie zuerst eines.',
+  tooManyTokens: 'Sie haben {max} {max:Token|Tokens}, das ist die Höchstzahl. Widerrufen Sie zuerst eines.',
   noTokens: 'Dafür sind Ihr Benutzername und Passwort nötig. Ein Token kann es nicht.',
   notChangeable: 'Sie dürfen diesen Datensatz nicht ändern oder löschen.',
   notAllChangeable: 'Sie dürfen nicht alle der ausgewählten Datensätze ändern. Nichts wurde geändert.',
@@ -965,7 +969,7 @@ export const GERMAN_MESSAGES: Messages = {
   exists: 'Es gibt schon einen Datensatz mit diesem Schlüssel.',
   listedVersion: 'Der Datensatz hat eine Version, die If-None-Match aufführt.',
   recordChanged: 'Der Datensatz hat sich geändert, seit er gelesen wurde.',
-  badIdempotencyKey: 'Idempotency-Key muss 1 bis {max} druckbare ASCII-Zeichen haben.',
+  badIdempotencyKey: 'Idempotency-Key muss 1 bis {max} {max:druckbares|druckbare} ASCII-Zeichen haben.',
   noIdempotencyKeys:
     'Der Dienst kann einen Idempotency-Key nicht aufbewahren: die Datenbank hat keine Tabelle dafür.',
   otherRequest: 'Eine andere Anfrage hatte diesen Idempotency-Key.',
@@ -979,7 +983,7 @@ export const GERMAN_MESSAGES: Messages = {
   includesAdmin: 'Die Löschung umfasst jetzt einen Admin. Nichts wurde gelöscht.',
   // Bodies.
   ofBody: 'Der Body {predicate}',
-  largerThan: 'ist größer als {max} Bytes.',
+  largerThan: 'ist größer als {max} {max:Byte|Bytes}.',
   notUtf8: 'ist kein UTF-8.',
   incompleteBody: 'Der Body ist unvollständig: die Verbindung endete vor seinem letzten Byte.',
   smallChunks: 'Der Body kommt in zu vielen kleinen Stücken an.',
@@ -991,16 +995,17 @@ export const GERMAN_MESSAGES: Messages = {
   bodyNotJson: 'Der Body ist kein gültiges JSON: {reason}.',
   bodyNotObject: 'Der Body muss ein JSON-Objekt von Feldern und Werten sein.',
   noRecords: 'Der Body hat keine Datensätze.',
-  tooManyRecords: 'Der Body hat mehr als {max} Datensätze.',
-  tooManyFields: 'Der Body hat mehr als {max} Felder.',
+  tooManyRecords: 'Der Body hat mehr als {max} {max:Datensatz|Datensätze}.',
+  tooManyFields: 'Der Body hat mehr als {max} {max:Feld|Felder}.',
   notChecked: ' Die Datensätze ab Position {position} wurden nicht geprüft.',
-  tooManyFormFields: 'Das Formular hat mehr als {max} Felder.',
+  tooManyFormFields: 'Das Formular hat mehr als {max} {max:Feld|Felder}.',
   noData: 'Das Formular hat kein Feld „data“.',
   severalData: 'Das Formular hat mehr als ein Feld „data“.',
   dataNotEncoded: 'Das Feld „data“ ist kein prozentkodiertes UTF-8.',
   // Query parameters.
   invalidQuery: 'Die Abfrage hat Parameter, die nicht verwendet werden können.',
-  moreParameters: 'und {count} weitere Parameter können nicht verwendet werden',
+  moreParameters:
+    'und {count} {count:weiterer Parameter kann|weitere Parameter können} nicht verwendet werden',
   onlyAfter: 'ist nicht erlaubt: der Änderungs-Feed nimmt nur after',
   noParameters: 'ist nicht erlaubt: nur GET auf eine Sammlung nimmt Parameter',
   noPages: 'kann hier nicht verwendet werden: ein Stream hat keine Seiten',
@@ -1011,9 +1016,9 @@ export const GERMAN_MESSAGES: Messages = {
   notEncoded: 'ist kein prozentkodiertes UTF-8',
   notEncodedKey: 'ist nicht richtig prozentkodiert',
   notPositive: 'muss eine positive ganze Zahl sein',
-  notPositiveOf: 'muss eine positive ganze Zahl mit höchstens {max} Ziffern sein',
+  notPositiveOf: 'muss eine positive ganze Zahl mit höchstens {max} {max:Ziffer|Ziffern} sein',
   largePage:
-    'die Seite ist größer als {max} Bytes: verwenden Sie ein kleineres limit, oder streamen Sie alle Datensätze (Accept: application/x-ndjson)',
+    'die Seite ist größer als {max} {max:Byte|Bytes}: verwenden Sie ein kleineres limit, oder streamen Sie alle Datensätze (Accept: application/x-ndjson)',
   noColumn: 'diese Spalte gibt es nicht',
   noColumns: 'muss Spalten nennen',
   neitherNor: '„{name}“ ist hier weder eine Spalte noch ein Operator',
@@ -1024,30 +1029,32 @@ export const GERMAN_MESSAGES: Messages = {
     'diese Spalte gibt es nicht; lesen Sie verbundene Datensätze in ihrer eigenen Sammlung, mit id__in',
   notSortable: '{name}: nach dieser Spalte kann nicht sortiert werden',
   named: '{name}: {fault}',
-  longPath: 'darf höchstens {max} Fremdschlüsseln folgen',
-  tooManyJoins: 'lässt die Abfrage mehr als {max} Tabellen verbinden',
+  longPath: 'darf höchstens {max} {max:Fremdschlüssel|Fremdschlüsseln} folgen',
+  tooManyJoins: 'lässt die Abfrage mehr als {max} {max:Tabelle|Tabellen} verbinden',
   tooManyTables:
-    'lässt eine Seite mit Cursor {count} Tabellen lesen; erlaubt sind höchstens {max}: sortieren Sie nach weniger Spalten',
+    'lässt eine Seite mit Cursor {count} {count:Tabelle|Tabellen} lesen; erlaubt {max:ist|sind} höchstens {max}: sortieren Sie nach weniger Spalten',
   longBoundary: 'hat Werte, die für einen Cursor zu lang sind: sortieren Sie nach anderen Spalten',
-  tooManyOrderings: 'darf höchstens {max} Spalten haben (sind {got})',
-  tooManyFilters: 'ist Filter {count} der Abfrage; erlaubt sind höchstens {max}',
-  tooManyPatterns: 'ist Muster {count} der Abfrage; erlaubt sind höchstens {max}',
-  longPatterns: 'macht die Muster der Abfrage {count} Zeichen lang; erlaubt sind höchstens {max}',
-  tooManyJsonValues: 'lässt die Abfrage nach {count} Werten in JSON suchen; erlaubt sind höchstens {max}',
+  tooManyOrderings: 'darf höchstens {max} {max:Spalte|Spalten} haben (sind {got})',
+  tooManyFilters: 'ist Filter {count} der Abfrage; erlaubt {max:ist|sind} höchstens {max}',
+  tooManyPatterns: 'ist Muster {count} der Abfrage; erlaubt {max:ist|sind} höchstens {max}',
+  longPatterns: 'macht die Muster der Abfrage {count} Zeichen lang; erlaubt {max:ist|sind} höchstens {max}',
+  tooManyJsonValues:
+    'lässt die Abfrage nach {count} {count:Wert|Werten} in JSON suchen; erlaubt {max:ist|sind} höchstens {max}',
   tooManyFilterElements:
-    'lässt die Abfrage nach {count} Elementen von Arrays suchen; erlaubt sind höchstens {max}',
-  tooManyDigits: 'lässt die Exponenten ({whole}) {got} Ziffern ergeben; erlaubt sind höchstens {max}',
+    'lässt die Abfrage nach {count} {count:Element|Elementen} von Arrays suchen; erlaubt {max:ist|sind} höchstens {max}',
+  tooManyDigits:
+    'lässt die Exponenten ({whole}) {got} {got:Ziffer|Ziffern} ergeben; erlaubt {max:ist|sind} höchstens {max}',
   longSearch:
-    'ist zu lang: eine Suche hat höchstens {words} Wörter und {characters} Zeichen (jedes Wort bringt zwei dazu, und die Muster der Filter zählen mit)',
+    'ist zu lang: eine Suche hat höchstens {words} {words:Wort|Wörter} und {characters} Zeichen (jedes Wort bringt zwei dazu, und die Muster der Filter zählen mit)',
   noValue: 'muss mindestens einen Wert haben',
   notCsv: 'müssen Werte mit Kommas dazwischen sein, in Anführungszeichen wie in CSV',
-  tooManyValues: 'darf höchstens {max} Werte haben (sind {got})',
+  tooManyValues: 'darf höchstens {max} {max:Wert|Werte} haben (sind {got})',
   notNullTrueOrFalse: 'muss null, true oder false sein',
   onlyNull: 'muss null sein, weil diese Spalte nicht boolesch ist',
   loneBackslash: 'darf nicht mit einem einzelnen Backslash enden',
   // Fields.
-  moreFields: 'und {count} weitere Felder können nicht verwendet werden',
-  moreUnknown: 'und {count} weitere Felder gibt es nicht',
+  moreFields: 'und {count} {count:weiteres Feld kann|weitere Felder können} nicht verwendet werden',
+  moreUnknown: 'und {count} {count:weiteres Feld|weitere Felder} gibt es nicht',
   noField: 'dieses Feld gibt es nicht',
   required: 'ist erforderlich',
   requiredReadonly:
@@ -1064,13 +1071,15 @@ export const GERMAN_MESSAGES: Messages = {
   generatedKey: 'wird erzeugt und darf nicht gesendet werden',
   madeKey: 'besteht aus {names} und darf nicht gesendet werden',
   keyPart: 'ist ein Teil des Schlüssels und kann nicht geändert werden',
-  longKeyPart: 'macht den Schlüssel länger als {max} Bytes, der in eine URL passen muss (sind {got})',
-  longKey: 'darf höchstens {max} Bytes haben, um in eine URL zu passen (sind {got})',
+  longKeyPart:
+    'macht den Schlüssel länger als {max} {max:Byte|Bytes}, der in eine URL passen muss (sind {got})',
+  longKey: 'darf höchstens {max} {max:Byte|Bytes} haben, um in eine URL zu passen (sind {got})',
   noAddress: 'darf nicht leer, "." oder ".." sein, weil keine URL den Datensatz nennen könnte',
   notBasic:
     'darf nicht leer sein oder einen Doppelpunkt enthalten, weil Basic-Authentifizierung es nicht senden könnte',
-  tooManyPlaces: 'darf höchstens {max} Nachkommastellen der Sekunden haben (sind {got})',
-  notParts: 'muss {count} Werte mit Kommas dazwischen haben ({names})',
+  tooManyPlaces:
+    'darf höchstens {max} {max:Nachkommastelle|Nachkommastellen} der Sekunden haben (sind {got})',
+  notParts: 'muss {count} {count:Wert|Werte} mit Kommas dazwischen haben ({names})',
   userName: 'darf nicht der Benutzername sein',
   commonPassword: 'ist eines der verbreitetsten Passwörter',
   notPassword: 'ist nicht Ihr Passwort',
@@ -1099,10 +1108,10 @@ export const GERMAN_MESSAGES: Messages = {
   tooLate: 'darf nicht nach {max} liegen',
   tooLargeNumber: 'ist zu groß',
   outOfRange: 'liegt außerhalb des erlaubten Bereichs',
-  digitsBefore: 'darf höchstens {max} Ziffern vor dem Komma haben',
-  digitsAfter: 'darf höchstens {max} Ziffern nach dem Komma haben',
+  digitsBefore: 'darf höchstens {max} {max:Ziffer|Ziffern} vor dem Komma haben',
+  digitsAfter: 'darf höchstens {max} {max:Ziffer|Ziffern} nach dem Komma haben',
   digitsInAll: 'hat zu viele Ziffern',
-  digitsWritten: 'darf ohne Exponent geschrieben höchstens {max} Ziffern haben (sind {got})',
+  digitsWritten: 'darf ohne Exponent geschrieben höchstens {max} {max:Ziffer|Ziffern} haben (sind {got})',
   notUuid: 'muss eine UUID sein',
   notDateTime: 'muss ein Datum mit Uhrzeit wie 2024-05-31 18:30:00 sein',
   lostPlus:
@@ -1116,17 +1125,17 @@ export const GERMAN_MESSAGES: Messages = {
   notTime: 'muss eine Uhrzeit wie 18:30:00 sein',
   notAddress: 'muss eine IP-Adresse wie 192.0.2.7, 2001:db8::7 oder 192.0.2.7/24 sein',
   notNetwork: 'muss ein Netzwerk wie 192.0.2.0/24 oder 2001:db8::/32 sein',
-  hostBits: 'darf nach den ersten {prefix} Bits nur Nullen haben',
+  hostBits: 'darf nach {prefix:dem ersten Bit|den ersten {prefix} Bits} nur Nullen haben',
   notMacAddress: 'muss eine MAC-Adresse wie {example} sein',
   notJson: 'muss JSON sein: {reason}',
   unexpectedCharacter: 'unerwartetes Zeichen in Zeile {line}, Spalte {column}',
   unexpectedEnd: 'unerwartetes Ende in Zeile {line}, Spalte {column}',
   hugeNumber:
-    'hat eine zu große oder zu kleine Zahl: eine Zahl mit Exponent darf ohne ihn geschrieben höchstens {max} Ziffern haben',
-  tooDeepJson: 'darf höchstens {max} Ebenen tief verschachtelt sein',
+    'hat eine zu große oder zu kleine Zahl: eine Zahl mit Exponent darf ohne ihn geschrieben höchstens {max} {max:Ziffer|Ziffern} haben',
+  tooDeepJson: 'darf höchstens {max} {max:Ebene|Ebenen} tief verschachtelt sein',
   notArray: 'muss ein Array sein',
   notJsonArray: 'muss ein JSON-Array sein',
   nestedArray: 'darf kein Array sein',
-  tooManyElements: 'darf höchstens {max} Elemente haben',
+  tooManyElements: 'darf höchstens {max} {max:Element|Elemente} haben',
   element: 'Element {position}: {fault}',
 };

@@ -41,6 +41,10 @@ export const listed = (texts: readonly string[]): string =>
 export const eitherOr = ([one = '', ...others]: readonly string[]): string =>
   others.reduce((first, last) => t('firstOrLast', { first, last }), one);
 
+/** `must be a number; must be at most 9` */
+export const separated = ([one = '', ...others]: readonly string[]): string =>
+  others.reduce((first, second) => t('separated', { first, second }), one);
+
 /** A text whose parameters may be HTML. */
 export function phrase<Code extends TextCode>(code: Code, ...[params]: Params<Code, Content>): Html {
   const values: Readonly<Record<string, Content>> = params ?? {};

@@ -4,7 +4,7 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Link } from './admin-links.ts';
 import { capitalized } from './display-text.ts';
 import type { PasswordField } from './form-data.ts';
-import { t } from './language.ts';
+import { phrase, separated, t } from './language.ts';
 import { attributes, html, type Attributes, type Content, type Html } from './html.ts';
 
 const PASSWORDS = {
@@ -106,10 +106,8 @@ export function errorSummary(
   const entries = Object.entries(errors).sort((one, other) => position(one) - position(other));
   const item = ([field, messages]: [string, string[]]): Html => {
     const label = Object.hasOwn(labels, field) ? labels[field] : undefined;
-    const text = messages.join('; ');
-    return label === undefined
-      ? html`<li>${field}: ${text}</li>`
-      : html`<li><a href="#field-${field}">${label}</a>: ${text}</li>`;
+    const named = label === undefined ? field : html`<a href="#field-${field}">${label}</a>`;
+    return html`<li>${phrase('labeled', { label: named, value: separated(messages) })}</li>`;
   };
   return (
     entries.length > 0 &&
@@ -204,7 +202,7 @@ export const removeLink = (href: string, label: string): Html =>
 /** A list item for a parameter of the address, with its errors. */
 export const chip = (content: Content, messages: readonly string[] | undefined, remove: Html | false): Html =>
   html`<li class="${messages ? 'chip faulty' : 'chip'}">
-    <span>${content}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span> ${remove}
+    <span>${content}${messages && html` <span class="error">${separated(messages)}</span>`}</span> ${remove}
   </li>`;
 
 /** A link to a record, and the title of its resource. */

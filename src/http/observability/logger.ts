@@ -1,6 +1,7 @@
 // Writes the log.
 import type { LogFormat, LogLevel } from '../../config.ts';
 import { excerpt } from '../../errors.ts';
+import { counted } from '../../messages.ts';
 import { textLine, type LogFields } from './log-text.ts';
 
 /** The log: one line per entry. Entries below the level are dropped. */
@@ -65,7 +66,7 @@ export function createLogger(
       return;
     }
     if (dropped > 0) {
-      const message = `${dropped} lines of the log were dropped, because its reader was too slow`;
+      const message = `dropped ${counted(dropped, 'line')} of the log, because its reader was too slow`;
       dropped = 0;
       process.stderr.write(`${lineOf(new Date(), 'warn', { message })}\n`);
     }
