@@ -1,6 +1,7 @@
 // The settings: their environment variables, defaults and validation.
 import { excerpt, startError } from './errors.ts';
 import {
+  fileFault,
   InvalidValue,
   oneOf,
   parseBasePath,
@@ -304,7 +305,7 @@ function readValue(variable: string, environment: Environment): [name: string, v
     if (text !== '') return [name, text];
     throw new Error(`${file} is empty`); // The default, such as a new database, must not replace a secret that is not there yet.
   } catch (error) {
-    throw new Error(`cannot be read from ${name}: ${(error as Error).message}`, { cause: error });
+    throw new Error(`cannot be read from ${name}: ${fileFault(error)}`, { cause: error });
   }
 }
 

@@ -27,6 +27,12 @@ export class InvalidValue extends Error {
 /** The text of a file with settings. A byte order mark, as editors on Windows write it, would belong to the first name or value. */
 export const readSettingsFile = (file: string): string => readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
 
+/** Why a file cannot be read, without its name: a secret may have been given in its place. */
+export function fileFault(error: unknown): string {
+  const { code, message, syscall } = error as NodeJS.ErrnoException;
+  return syscall === undefined ? (code ?? message) : message.replace(/, \w+(?: '.*')?$/s, '');
+}
+
 export function oneOf(...allowed: string[]): (text: string) => string {
   return (text) => {
     if (!allowed.includes(text)) throw new InvalidValue(`must be one of ${allowed.join(', ')}`, text);

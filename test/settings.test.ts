@@ -317,6 +317,34 @@ describe('settings from the environment', () => {
     }
   });
 
+  test('a secret that is given in the place of a file, or is no valid value, is in no error, which names the setting', async () => {
+    const pem = '-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n';
+    const url = 'postgres://ada:hunter2@127.0.0.1:1/x';
+    for (const [name, value, said] of [
+      ['HISTORY_KEY', 'hunter2', /HISTORY_KEY must be a file with an Ed25519 key in PEM: ENOENT/],
+      ['HISTORY_KEY', pem, /HISTORY_KEY must be a file with an Ed25519 key in PEM/],
+      ['HISTORY_KEY', `${'hunter2'.repeat(1000)}`, /HISTORY_KEY must be .*: ENAMETOOLONG/],
+      ['HISTORY_KEY_FILE', pem, /HISTORY_KEY cannot be read from HISTORY_KEY_FILE: ENOENT/],
+      ['DATABASE_URL_FILE', url, /DATABASE_URL cannot be read from DATABASE_URL_FILE: ENOENT/],
+      ['DATABASE_READ_URL_FILE', url, /DATABASE_READ_URL cannot be read from DATABASE_READ_URL_FILE: /],
+      ['DATABASE_URL', 'postgres://ada:hun/ter2@h/d', /DATABASE_URL must be a URL/],
+      ['DATABASE_URL', 'postgres://ada:hun?ter2@h/d', /DATABASE_URL must be a URL/],
+      ['DATABASE_URL', 'mysql://ada:hunter2@h/d', /DATABASE_URL must be a URL/],
+      ['DATABASE_URL', `${url}?sslmode=hunter2`, /DATABASE_URL has an unknown sslmode/],
+      ['DATABASE_URL', `${url}?sslkey=/hunter2`, /DATABASE_URL has an sslkey that cannot be read/],
+      ['DATABASE_URL', url, /127\.0\.0\.1/],
+      ['DATABASE_READ_URL', 'postgres://ada:hunter2@h,i/d', /DATABASE_READ_URL must name one server/],
+    ] as const)
+      for (const words of [['check'], ['check', '--json']]) {
+        const env = { DATABASE_URL: 'postgres://127.0.0.1:1/x', [name]: value };
+        const given = name === 'DATABASE_URL_FILE' ? { [name]: value } : env;
+        const { code, stdout, stderr } = await run(words, { env: given });
+        assert.equal(code, 1, `${name}=${value}`);
+        assert.match(stdout + stderr, said);
+        assert.doesNotMatch(stdout + stderr, /hunter2|ter2/, `${name}=${value}`);
+      }
+  });
+
   test('names in .env that are nearly settings are warnings with the setting that is meant', async (t) => {
     const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
     const meant = {

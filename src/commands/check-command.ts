@@ -7,6 +7,7 @@ import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
 import { counted } from '../messages.ts';
 import type { Resource } from '../resources/definition/resource.ts';
+import { readKey } from '../resources/history/seals.ts';
 import { HISTORY, SEAL } from '../resources/definition/system-tables.ts';
 import { serveForAdmin } from '../resources/access/admin-view.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/setup/schema-setup.ts';
@@ -185,6 +186,7 @@ async function examineAll(io: Io): Promise<Outcome> {
   try {
     const settings = readSettings(io.env);
     warnings = textWarnings('ignored-parameters', addressWarnings(settings));
+    if (settings.historyKey !== undefined) readKey(settings.historyKey, 'private');
     kind = 'registry';
     const { resources, roles } = await loadDefinitions(settings, io);
     kind = 'database';

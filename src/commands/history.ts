@@ -121,9 +121,10 @@ export async function history(args: readonly string[], io: Io): Promise<number |
   });
   const { file, from = '1' } = values;
   if (!/^\d{1,18}$/.test(from)) throw new UsageError('--from must be the number of a checkpoint');
-  const keyFiles = values.key ?? (historyKey === undefined ? [] : [historyKey]);
   const witness = values.witness ?? historyWitness;
-  const keys = keyFiles.map((name) => readKey(name, 'public'));
+  const keys = values.key
+    ? values.key.map((file) => readKey(file, 'public', `--key ${file}`))
+    : [historyKey].flatMap((given) => (given === undefined ? [] : readKey(given, 'public')));
   const witnessed = witness === undefined ? [] : witnessedIn(readWitness(witness));
   const check = (parts: AsyncIterable<Part>): Promise<Findings> =>
     verifyHistory(parts, { keys, witnessed, from: BigInt(from) });

@@ -296,9 +296,12 @@ describe('vitrine history', () => {
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
     writeFileSync(rsa, privateKey.export({ type: 'pkcs8', format: 'pem' }));
     for (const [historyKey, said] of [
-      [rsa, /must be an Ed25519 key in PEM: it is of the type rsa/],
-      [own.open, /must be an Ed25519 key in PEM/],
-      [inFolder('missing.pem'), /missing\.pem must be an Ed25519 key in PEM: ENOENT/],
+      [rsa, /^HISTORY_KEY must be a file with an Ed25519 key in PEM: it is of the type rsa$/],
+      [own.open, /^HISTORY_KEY must be a file with an Ed25519 key in PEM: /],
+      [
+        inFolder('missing.pem'),
+        /^HISTORY_KEY must be a file with an Ed25519 key in PEM: ENOENT: no such file or directory$/,
+      ],
     ] as const)
       await assert.rejects(start({ historyKey }), { message: said });
   });
@@ -309,7 +312,7 @@ describe('vitrine history', () => {
     [['verify', 'x'], 2, /Expected verify or export/],
     [['export', '--file', 'x'], 2, /--file is only for "history verify"/],
     [['verify', '--from', 'x'], 2, /--from must be the number of a checkpoint/],
-    [['verify', '--key', 'nowhere.pem'], 1, /nowhere\.pem must be an Ed25519 key in PEM/],
+    [['verify', '--key', 'nowhere.pem'], 1, /--key nowhere\.pem must be a file with an Ed25519 key in PEM/],
     [['verify', '--witness', 'nowhere'], 1, /The witness nowhere cannot be read/],
   ];
   for (const [words, code, said] of refused)

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/connection/database.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { StartError } from '../../errors.ts';
+import { fileFault } from '../../setting-values.ts';
 import {
   addSeal,
   digestsIn,
@@ -56,19 +57,21 @@ const signedText = (number: string, hash: string): Buffer => Buffer.from(`vitrin
 /**
  * Reads an Ed25519 key: a private one, or for checks also a public one.
  * @param given a file with the key in PEM, or its text, from the file of HISTORY_KEY_FILE
+ * @param name what has given it, for the error, which does not repeat it: it may be the key
  * @throws StartError
  */
-export function readKey(given: string, kind: 'private' | 'public'): KeyObject {
-  const isText = given.includes('-----BEGIN');
+export function readKey(given: string, kind: 'private' | 'public', name = 'HISTORY_KEY'): KeyObject {
+  const fault = (reason: string): StartError =>
+    new StartError(`${name} must be a file with an Ed25519 key in PEM: ${reason}`);
+  let key: KeyObject;
   try {
-    const pem = isText ? given : readFileSync(given);
-    const key = kind === 'private' ? createPrivateKey(pem) : createPublicKey(pem);
-    if (key.asymmetricKeyType === 'ed25519') return key;
-    throw new Error(`it is of the type ${key.asymmetricKeyType}`);
+    const pem = given.includes('-----BEGIN') ? given : readFileSync(given);
+    key = kind === 'private' ? createPrivateKey(pem) : createPublicKey(pem);
   } catch (error) {
-    const name = isText ? 'HISTORY_KEY' : given;
-    throw new StartError(`${name} must be an Ed25519 key in PEM: ${(error as Error).message}`);
+    throw fault(fileFault(error));
   }
+  if (key.asymmetricKeyType !== 'ed25519') throw fault(`it is of the type ${key.asymmetricKeyType}`);
+  return key;
 }
 
 export const keyIdOf = (key: KeyObject): string => {
