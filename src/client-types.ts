@@ -247,14 +247,14 @@ interface Deletes<R extends WrittenResource> {
 }
 
 /**
- * Whether the resource allows the method: `methods` lists it, is absent, or has values that TypeScript does not know. Without a key
- * there is only GET.
+ * Whether the resource allows the method: `methods` lists it, is absent, or has values that TypeScript does not know. A view,
+ * and what has no key, has only GET.
  */
 type Allows<R extends WrittenResource, M extends string> = R extends { methods: readonly (infer Listed)[] }
   ? M extends Listed
     ? true
     : false
-  : R extends { primaryKey: false }
+  : R extends { primaryKey: false } | { view: true }
     ? M extends 'GET'
       ? true
       : false

@@ -84,6 +84,12 @@ export const resources = [
     columns: { land: { type: 'foreignKey', references: 'land' }, stays: { type: 'bigint', null: true } },
   },
   {
+    model: 'report',
+    view: true,
+    primaryKey: { type: 'integer' },
+    columns: { total: { type: 'bigint' } },
+  },
+  {
     model: 'log',
     primaryKey: { type: 'uuid' },
     columns: { text: { type: 'text' } },
@@ -176,6 +182,7 @@ export async function accepted(): Promise<void> {
   await client.account.list({ parent__in: true, '-parent__parent__in__in': [true, false] });
   await client.message.list({ extra__contains: true, '-extra__contains': '"a"' });
   (await client.total.get('x')).total satisfies string;
+  (await client.report.get(1)).total satisfies string;
   const [key] = await client.account.createMany([{ balance: 1 }], { return: 'minimal' });
   key satisfies number | undefined;
   const [whole] = await client.account.createMany([{ balance: 1 }], {});
@@ -313,6 +320,8 @@ export async function refused(): Promise<void> {
   await client.total.update('x', {});
   // @ts-expect-error only read
   await client.total.delete('x');
+  // @ts-expect-error only read
+  await client.report.create({ total: '1' });
   // @ts-expect-error cannot be changed
   await client.log.update('x', {});
   // @ts-expect-error cannot be deleted

@@ -164,7 +164,7 @@ async function examine(
     ...textWarnings('unknown-constraint', await constraintWarnings(database, resources)),
     ...textWarnings('sequence', sequences),
   ];
-  const keys = await checkViewKeys(database, served, faults);
+  const keys = await checkViewKeys(database, served, catalog, faults);
   const readAddresses = await checkReadAddresses(database, settings);
   return {
     error: startErrorOf([...faults, ...keys.faults], readAddresses),

@@ -194,6 +194,37 @@ describe('vitrine check', () => {
     await database.sql`drop view numbers, twins, pairs`;
   });
 
+  test('says that a view is missing, is not said to be one, or has no data yet', async () => {
+    const columns = { a: { type: 'integer' } };
+    const key = { primaryKey: { columns: ['a'] }, columns };
+    const missing = await check([{ model: 'nowhere', view: true, ...key }]);
+    assert.equal(missing.code, 1);
+    assert.match(missing.stderr, /^ {2}- nowhere: view: there is no view nowhere: make it in SQL/m);
+    assert.doesNotMatch(missing.stderr, /SCHEMA=apply/);
+    await database.sql.unsafe(`
+      create materialized view later as select 1 as a with no data;
+      create view soon as select 1 as a;
+      grant select on later, soon to ${role}`);
+    const { code, stdout } = await check(
+      [
+        { model: 'later', view: true, ...key },
+        { model: 'soon', primaryKey: false, columns },
+      ],
+      { words: ['check', '--strict', '--json'] },
+    );
+    assert.equal(code, 2);
+    const { warnings } = JSON.parse(stdout) as { warnings: Warned[] };
+    assert.deepEqual(
+      warnings.filter(({ kind }) => kind.startsWith('view')).map(({ text }) => text),
+      [
+        'later: the materialized view later has no data yet, so it cannot be read: refresh it',
+        'soon: soon is a view: add view: true, so that no start makes a table in its place',
+      ],
+    );
+    await database.sql`drop materialized view later`;
+    await database.sql`drop view soon`;
+  });
+
   const dangers: [
     kind: string,
     resources: readonly unknown[],

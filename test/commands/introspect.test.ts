@@ -915,10 +915,18 @@ describe('the views of a database', () => {
       file: false,
       keyless: false,
     });
+    const said = [...resources].filter(([, one]) => 'view' in one).map(([name]) => name);
+    const tables = ['book', 'place', 'parent', 'child'];
+    assert.deepEqual(
+      said.toSorted(),
+      Object.keys(keys)
+        .filter((name) => !tables.includes(name))
+        .toSorted(),
+    );
     assert.match(stdout, /model: 'parent',\n {4}\/\/ Other tables inherit from it \(child\), and/);
     assert.match(
       stdout,
-      /model: 'keyless',\n {4}\/\/ It is a view, and nothing proves which columns identify a row\.\n {4}primaryKey: false,/,
+      /model: 'keyless',\n {4}view: true,\n {4}\/\/ It is a view, and nothing proves which columns identify a row\.\n {4}primaryKey: false,/,
     );
     const objects = await readAll(database, file, resources.keys());
     assert.deepEqual(objects.get('swapped'), [
@@ -952,7 +960,10 @@ describe('the views of a database', () => {
       ['spread', 'a partitioned table with a foreign partition'],
     ];
     for (const [name, kind] of reasons)
-      assert.match(stdout, new RegExp(`model: '${name}',\n    // It is ${kind}, and nothing proves`));
+      assert.match(
+        stdout,
+        new RegExp(`model: '${name}',\n    view: true,\n    // It is ${kind}, and nothing proves`),
+      );
     assert.match(stdout, /spread: its partition is served with it/);
   });
 
@@ -1013,7 +1024,7 @@ describe('the views of a database that are not updatable', () => {
 
   test('have the keys of the tables where their columns come from', async () => {
     const keys = new Map((await withProposedKeys(text)).map(({ model, primaryKey }) => [model, primaryKey]));
-    assert.match(text, /^ {4}model: 'lines',(?:(?!model).)*methods: \['GET'\],$/ms);
+    assert.match(text, /^ {4}model: 'lines',\n {4}view: true,\n(?:(?!model|methods).)*^ {2}\},$/ms);
     assert.deepEqual(keys.get('lines'), { columns: ['purchase_id', 'line_no'] });
     assert.deepEqual(keys.get('tagged'), { columns: ['purchase', 'tag'] });
     assert.deepEqual(keys.get('gifts'), { columns: ['id_2'] });
@@ -1025,7 +1036,7 @@ describe('the views of a database that are not updatable', () => {
   test('say whose keys these are, and what is left to do', () => {
     const about = (view: string): string =>
       new RegExp(
-        `model: '${view}',\n    // It is a view, and nothing proves which columns identify a row\\. (.*?)\\. Its columns must not have null: true, and .npx vitrine check. looks for duplicates:\n    // primaryKey: .*\n    primaryKey: false,`,
+        `model: '${view}',\n    view: true,\n    // It is a view, and nothing proves which columns identify a row\\. (.*?)\\. Its columns must not have null: true, and .npx vitrine check. looks for duplicates:\n    // primaryKey: .*\n    primaryKey: false,`,
       ).exec(text)?.[1] ?? '';
     assert.equal(about('nested'), 'This would be a likely key (of line)');
     assert.equal(about('multiplied'), 'This would be a likely key (of purchase)');

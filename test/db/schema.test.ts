@@ -431,6 +431,94 @@ describe('a start with a database that does not match the registry', () => {
     assert.equal((await database.sql`select from pg_class where relname = 'newt'`).length, 0);
   });
 
+  test('a view is never made, and a start without it names it', async (t) => {
+    const report: Resource = {
+      model: 'report',
+      view: true,
+      primaryKey: { type: 'integer' },
+      columns: { size: { type: 'bigint', null: true } },
+    };
+    const line: Resource = {
+      model: 'line',
+      columns: { report: { type: 'foreignKey', references: 'report', null: true } },
+    };
+    const { sql } = database;
+    for (const schema of ['apply', 'check'] as const) {
+      const faults = await startFaults(database, [report], { schema });
+      assert.deepEqual(
+        faults,
+        ['  - report: view: there is no view report: make it in SQL, the service does not'],
+        schema,
+      );
+    }
+    assert.equal((await sql`select from pg_class where relname = 'report'`).length, 0);
+    await sql`create table report (id integer primary key, size bigint)`;
+    assert.match(
+      (await startFaults(database, [report])).join(),
+      /report: view: report is a table, perhaps made by a start without view: true/,
+    );
+    await sql`drop table report`;
+    const service = closedAfter(
+      t,
+      await startWith([report, line], 'create view report as select 1 as id, 2::bigint as size'),
+    );
+    assert.deepEqual((await service.send('GET', '/api/report/1/')).json, { id: 1, size: '2' });
+    assert.equal((await service.send('POST', '/api/report/', { size: '3' })).status, 405);
+    const { json } = await service.send('GET', '/api/openapi.json');
+    assert.deepEqual(Object.keys(json.paths['/api/report/']), ['get']);
+    const made = await service.sql`select from pg_class where relname = 'report' and relkind <> 'v'`;
+    assert.equal(made.length, 0);
+  });
+
+  test('a view that the registry does not say is a warning with the line to add, unless it is written to', async (t) => {
+    const { sql } = database;
+    const keyless = { primaryKey: false, columns: { id: { type: 'integer' } } } as const;
+    await sql`create table base (id integer primary key)`;
+    await sql`create view plain as select id from base`;
+    await sql`create materialized view filled as select 1 as id`;
+    await sql`create materialized view unfilled as select 1 as id with no data`;
+    t.after(async () => {
+      await sql`drop table base cascade`;
+      await sql`drop materialized view filled, unfilled`;
+    });
+    const warnings: string[] = [];
+    const log: Parameters<typeof startOnce>[2] = {
+      log: (_, entries) =>
+        void warnings.push(
+          ...entries.filter(({ level }) => level === 'warn').map(({ message }) => String(message)),
+        ),
+    };
+    await startOnce(
+      database,
+      [
+        { model: 'plain', ...keyless },
+        { model: 'filled', ...keyless },
+        { model: 'unfilled', ...keyless },
+      ],
+      log,
+    );
+    const add = 'add view: true, so that no start makes a table in its place';
+    const empty =
+      'unfilled: the materialized view unfilled has no data yet, so it cannot be read: refresh it';
+    assert.deepEqual(warnings.splice(0), [
+      `plain: plain is a view: ${add}`,
+      `filled: filled is a materialized view: ${add}`,
+      `unfilled: unfilled is a materialized view: ${add}`,
+      empty,
+    ]);
+    const key = { primaryKey: { type: 'integer' }, columns: {} } as const;
+    await startOnce(
+      database,
+      [
+        { model: 'said', table: 'filled', view: true, ...keyless },
+        { model: 'written', table: 'plain', ...key, methods: ['GET', 'DELETE'] },
+        { model: 'unfilled', view: true, ...keyless },
+      ],
+      log,
+    );
+    assert.deepEqual(warnings, [empty]);
+  });
+
   test('names a database that does not exist', async () => {
     const url = new URL(database.url);
     url.pathname = '/vitrine_test_that_is_not_there';

@@ -25,6 +25,7 @@ import {
   historyWarning,
   missingTablesWarning,
   passwordOutputWarning,
+  viewWarnings,
   writeShowsWarning,
 } from '../../resources/setup/start-warnings.ts';
 import { grantsOfForms, type Areas } from './access-matrix.ts';
@@ -50,6 +51,7 @@ export interface Warning {
     | 'foreign-key-index'
     | 'slow-filter'
     | 'search-path'
+    | 'view'
     | 'view-key'
     | 'unknown-constraint'
     | 'ignored-parameters'
@@ -372,6 +374,7 @@ export const warningsOf = (input: RiskInput): Warning[] => [
   ...policyWarnings(input),
   ...identityWarnings(input),
   ...additionWarnings(input),
+  ...viewWarnings(input.resources, input.schema).map((text): Warning => ({ kind: 'view', text })),
   ...comparisonWarnings(input),
   ...speedWarnings(input),
   ...roleWarnings(input),

@@ -1,6 +1,7 @@
 // Checks the keys of views, materialized views and foreign tables, which no constraint enforces.
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
+import type { Catalog } from '../../db/schema/catalog.ts';
 import { isKeyless, partsOf, type Model } from '../../db/schema/model.ts';
 import type { Fault } from '../../errors.ts';
 import { keyFaultsStatement } from '../../query/statements/conflict-statements.ts';
@@ -52,16 +53,18 @@ async function checkKey(database: Database, { name, model }: ResourceView): Prom
   }
 }
 
-/** @param known the differences found so far; the keys of their resources are not checked */
+/** A view without data cannot be read. @param known the differences found so far; the keys of their resources are not checked */
 export async function checkViewKeys(
   database: Database,
   served: ResourceViews,
+  catalog: Catalog,
   known: readonly Fault[],
 ): Promise<KeyReport> {
   const views = [...served.values()].filter(
     ({ name, model }) =>
       model.primaryKey.isUnchecked === true &&
       !isKeyless(model) &&
+      catalog.get(model.table)?.isPopulated !== false &&
       !known.some((fault) => fault.model === name),
   );
   const reports: KeyReport[] = [];

@@ -43,6 +43,8 @@ export interface IntrospectedResource {
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys: Readonly<Record<string, PrintedForeignKey>>;
   readonly readonly: readonly string[];
+  /** Whether it is a view, a materialized view or a foreign table. */
+  readonly isView: boolean;
   /** Whether it is only read: a view, a foreign table, or a table without a key. */
   readonly isReadOnly: boolean;
   /** Whether records can be added: false if a column that is left out must be set. */
@@ -231,6 +233,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     columns,
     foreignKeys,
     readonly,
+    isView: isView(found),
     isReadOnly,
     isAddable: isAddable || isReadOnly,
     secrets,

@@ -58,6 +58,7 @@ export function definitionOf(one: IntrospectedResource, read?: AccessLevel): Res
   const definition: Readonly<Record<string, Printed | undefined>> = {
     model,
     table: table === model ? undefined : table,
+    view: one.isView ? true : undefined,
     primaryKey,
     columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
     foreignKeys: Object.keys(foreignKeys).length > 0 ? foreignKeys : undefined,
@@ -121,8 +122,9 @@ function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined
   return Object.keys(options).length > 0 ? options : undefined;
 }
 
-/** The methods of what is only read, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
-function methodsOf({ isReadOnly, isAddable }: IntrospectedResource): readonly string[] | undefined {
+/** The methods of a table that is only read, or whose records cannot be added; undefined for all, and for a view. */
+function methodsOf({ isView, isReadOnly, isAddable }: IntrospectedResource): readonly string[] | undefined {
+  if (isView) return undefined;
   if (isReadOnly) return ['GET'];
   return isAddable ? undefined : ['GET', 'PUT', 'DELETE'];
 }

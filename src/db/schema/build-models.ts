@@ -209,10 +209,10 @@ function rowFacts(
   | 'hasDeleteTriggers'
   | 'version'
 > {
-  const isStored = !found || isTable(found);
+  const isStored = found ? isTable(found) : definition.view !== true;
   return {
     isTable: isStored && isFirst && keyNamesOf(definition)?.length !== 0,
-    isFast: isStored ? !found?.hasPolicies : found.kind === 'm' && areUnique(found, keyFieldsOf(definition)),
+    isFast: isStored ? !found?.hasPolicies : found?.kind === 'm' && areUnique(found, keyFieldsOf(definition)),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     unfilled: found ? unfilledFields(definition, found) : [],
     isLockable: found?.isLockable ?? true,

@@ -90,6 +90,7 @@ select coalesce(json_agg(json_build_object(
   'hasUsage', has_schema_privilege(n.oid, 'USAGE'),
   'oid', c.oid::int8,
   'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
+  'isPopulated', c.relispopulated,
   'hasXmin', ${HAS_XMIN},
   'isXminReadable', has_column_privilege(c.oid, -2::int2, 'SELECT'),
   'hasPolicies', row_security_active(c.oid),

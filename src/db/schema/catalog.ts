@@ -102,6 +102,8 @@ export interface CatalogTable {
   readonly oid: number;
   /** pg_class.relkind; `f` also for a partitioned table with a foreign partition. */
   readonly kind: string;
+  /** False for a materialized view without data, which cannot be read before it is refreshed. */
+  readonly isPopulated: boolean;
   /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition, or of another storage. */
   readonly hasXmin: boolean;
   /** Whether the role may read it: with SELECT on the table, or on this system column. Null without such a column. */

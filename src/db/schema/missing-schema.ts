@@ -76,6 +76,10 @@ export function columnClause(
   return `${quotedName(fieldOf(name, column))} ${declared}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
 }
 
+/** Whether a resource says that it is a view. */
+const isSaidView = (table: string, definitions: readonly ModelDefinition[]): boolean =>
+  definitions.some((one) => one.view && tableOf(one) === table);
+
 /**
  * The statements that create missing tables, columns, indexes and foreign keys, in an order that works. They never drop or
  * change anything. A required column without a default is skipped, because the table may have rows. `differences` reports it.
@@ -86,6 +90,7 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
   const foreignKeys: SchemaChange[] = [];
   for (const [table, definition] of firstOfTables(definitions)) {
     const found = catalog.get(table);
+    if (isSaidView(table, definitions)) continue;
     const columns = Object.entries(definition.columns);
     const clause = ([name, column]: [string, ColumnDefinition]): string =>
       columnClause(name, column, definition, definitions);
@@ -241,7 +246,7 @@ function foreignKeyChange(
   others: readonly string[] = [],
 ): SchemaChange[] {
   const found = catalog.get(table);
-  if (isView(catalog.get(tableOf(target)))) return [];
+  if (target.view || isView(catalog.get(tableOf(target)))) return [];
   const isSame = (one: readonly string[]): boolean => sameFields(one.toSorted(), fields.toSorted());
   const isThere = found?.foreignKeys.some((one) => isSame(one.fields) && !others.includes(one.target ?? ''));
   // One that is not enforced on purpose gets no other beside it. The start reports it.

@@ -130,6 +130,8 @@ export interface ModelDefinition {
   readonly model: Name;
   /** The table's name, `table` or `schema.table`, if it differs from the model's name. */
   readonly table?: string;
+  /** It is a view, a materialized view or a foreign table, which the service reads, and never creates. */
+  readonly view?: boolean;
   readonly primaryKey?:
     | {
         readonly type: KeyTypeName;

@@ -47,7 +47,10 @@ export function differences(
     const { model } = definition;
     const table = tableOf(definition);
     const found = catalog.get(table);
-    if (!found) return [{ model, key: '', text: `there is no table ${table}` }];
+    if (!found)
+      return definition.view
+        ? [{ model, key: 'view', text: `there is no view ${table}: make it in SQL, the service does not` }]
+        : [{ model, key: '', text: `there is no table ${table}` }];
     const first = served.get(found.oid) ?? table;
     served.set(found.oid, first);
     const needs = privileges.get(model) ?? [];
@@ -155,6 +158,11 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
   const kind = VIEW_KINDS[found.kind];
   if (kind !== undefined) return viewDifferences(definition, found, kind);
   if (!isTable(found)) return fault('table', 'it is not a table, a view or a foreign table');
+  if (definition.view)
+    return fault(
+      'view',
+      `${found.name} is a table, perhaps made by a start without view: true: drop it if it is empty, and make the view, or remove view: true`,
+    );
   if (definition.primaryKey === false) return [];
   if (found.childTables.length > 0)
     return fault('table', `${inheritance(found)}; such a table cannot be served`);

@@ -34,6 +34,21 @@ export function checkCompositeKey(resource: Resource): KeyFault[] {
   ]);
 }
 
+/** The faults of a view, of which nothing says which column identifies a row, and which is only read. */
+export const checkView = ({ view, primaryKey, methods = [] }: Resource): KeyFault[] => {
+  const refused = methods.filter((method) => method !== 'GET');
+  return view
+    ? [
+        ...faultIf(
+          primaryKey === undefined,
+          'primaryKey',
+          "is missing: name the column that identifies a row of the view, such as { type: 'integer', column: 'id' }, or set it to false",
+        ),
+        ...faultIf(refused.length > 0, 'methods', `a view: true is only read: remove ${refused.join(', ')}`),
+      ]
+    : [];
+};
+
 /** The faults of what needs a key in a resource that has none. */
 export function checkKeyless({ primaryKey, methods, owner, version, history, admin }: Resource): KeyFault[] {
   if (primaryKey !== false) return [];

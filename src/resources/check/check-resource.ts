@@ -5,7 +5,13 @@ import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import type { Resource } from '../definition/resource.ts';
 import { checkColumn } from './check-column.ts';
-import { checkCompositeForeignKeys, checkCompositeKey, checkKeyless, checkUniques } from './check-keys.ts';
+import {
+  checkCompositeForeignKeys,
+  checkCompositeKey,
+  checkKeyless,
+  checkUniques,
+  checkView,
+} from './check-keys.ts';
 
 /** The types of columns that can hold the version of a row. */
 const VERSION_TYPES: readonly string[] = ['integer', 'bigint', 'uuid', 'datetime', 'string'];
@@ -19,6 +25,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
   return [
     ...checkCompositeKey(resource),
     ...checkKeyless(resource),
+    ...checkView(resource),
     ...checkUniques(resource),
     ...checkCompositeForeignKeys(resource, resources),
     ...checkNamedColumns('columns', columns, resources),

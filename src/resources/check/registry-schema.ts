@@ -344,6 +344,7 @@ export const RESOURCE = objectOf(
       noSystemName,
       fitsName,
     ),
+    view: aBoolean,
     primaryKey: (key, path) =>
       key === false ? [] : (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
     columns: mapOf(COLUMN, 'must be an object of columns', nameFault),

@@ -2,6 +2,7 @@
 import { apiSubjects, whoMay } from '../access/who-may.ts';
 import type { Settings } from '../../config.ts';
 import { ignoredParameters, parseAddress } from '../../database-address.ts';
+import { VIEW_KINDS } from '../../db/schema/catalog.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
 import { unknownConstraintsStatement } from '../../db/schema/relations.ts';
@@ -78,6 +79,27 @@ export function writeShowsWarning(resource: ResourceView): string | undefined {
   return `${name} can only be read by ${only}, but the response to a PUT shows the record to ${writers} who may write it`;
 }
 
+/** Warns of views that the registry does not say, and so takes for missing tables where they are gone, and of those without data. */
+export const viewWarnings = (resources: readonly Resource[], { catalog }: Schema): string[] =>
+  resources.flatMap((resource) => {
+    const { model, view, methods = ['GET'] } = resource;
+    const found = catalog.get(tableOf(resource));
+    const kind = found && VIEW_KINDS[found.kind];
+    if (!kind) return [];
+    // One that is written to cannot say it.
+    const isUnsaid = !view && methods.every((method) => method === 'GET');
+    return [
+      ...(isUnsaid
+        ? [`${model}: ${found.name} is ${kind}: add view: true, so that no start makes a table in its place`]
+        : []),
+      ...(found.isPopulated
+        ? []
+        : [
+            `${model}: the materialized view ${found.name} has no data yet, so it cannot be read: refresh it`,
+          ]),
+    ];
+  });
+
 /** Warns of parameters in the addresses of databases that have no effect. */
 export const addressWarnings = ({
   databaseUrl,
@@ -144,6 +166,7 @@ export function startWarnings(
   return [
     ...(needed.length > 0 ? [missingTablesWarning(needed)] : []),
     ...warnings.filter((warning) => warning !== undefined),
+    ...viewWarnings(resources, schema),
     ...missingIndexes(resources, catalog),
   ];
 }
