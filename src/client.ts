@@ -144,7 +144,10 @@ const UNKNOWN = 'unknown';
 /** Maximum positions that the service reads from a request. With more, the client sends `UNKNOWN` instead of all of them. */
 const MAX_POSITIONS = 22;
 
-function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
+function createSend(
+  { baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions,
+  encode = encodeBody,
+): Send {
   const base = baseUrl.replace(/\/+$/, '');
   const defaults = new Headers(headers);
   defaults.set('Accept', 'application/json');
@@ -171,7 +174,7 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
       headers: all,
       // Otherwise a browser adds stored credentials, and shows a password dialog after a 401.
       credentials: 'omit',
-      ...(body ? { body: encodeBody(body) } : {}),
+      ...(body ? { body: encode(body) } : {}),
       ...(signal ? { signal } : {}),
     };
     for (let left = retries; ; left -= 1) {
@@ -322,8 +325,9 @@ function createResourceClient(model: string, send: Send) {
  */
 export function createClient<const Resources extends readonly WrittenResource[]>(
   options: ClientOptions,
+  encode?: (body: object) => string,
 ): Client<Resources> {
-  const send = createSend(options);
+  const send = createSend(options, encode);
   const clients = new Map<string, object>();
   return new Proxy(Object.create(null) as Client<Resources>, {
     get(_, model) {

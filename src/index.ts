@@ -7,6 +7,7 @@ import { StartError } from './errors.ts';
 import { authenticateRequest } from './http/auth/authenticate-request.ts';
 import { createLogger, type LogWriter } from './http/observability/logger.ts';
 import { Connection } from './http/server/connection.ts';
+import { exactJson } from './resources/records/json-fields.ts';
 import { fetchAs } from './http/server/program-requests.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
@@ -114,7 +115,8 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
         connection.onClose(callback),
       );
     },
-    as: (user) => createClient({ baseUrl: '', fetch: fetchAs(user?.name, site, settings, logger) }),
+    as: (user) =>
+      createClient({ baseUrl: '', fetch: fetchAs(user?.name, site, settings, logger) }, exactJson),
     start: async () => {
       if (isClosed) throw new StartError('This service is closed.');
       starting ??= openListener(service, settings, logger).catch((error: unknown) => {

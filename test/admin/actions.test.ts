@@ -97,6 +97,22 @@ const ticket: Resource = {
       }, { level: ['agent'] }),
       bare('users', async ({ operations }) => JSON.stringify(await operations.read('user', 1)), { level: ['agent'] }),
       bare('nowhere', async ({ operations }) => void (await operations.read('nothing', 1))),
+      bare('return', (context) => void (given = context), {
+        fields: {
+          returned: { type: 'date', default: 'now' },
+          at: { type: 'datetime', null: true, default: 'now' },
+          clock: { type: 'time', default: 'now' },
+          fee: { type: 'decimal', scale: 2, precision: 6, default: '1.5' },
+          state: { type: 'string', choices: ['good', 'bad'], default: 'good' },
+          tags: { type: 'array', of: 'string', default: ['a'] },
+        },
+      }),
+      ...Object.entries({ blank: undefined, number: NaN, nested: { a: [1, undefined] } }).map(([name, value]) =>
+        bare(name, async ({ operations, records }) => {
+          for (const { id } of records) await operations.update('ticket', String(id), { note: value, status: 'closed' });
+        }),
+      ),
+      bare('created', async ({ operations }) => void (await operations.create('remark', { ticket: 1, text: undefined }))),
       bare('ask', ({ values }) => `Asked for ${String(values['text'])}.`, { title: 'Ask', fields: { text: { type: 'text' } }, on: ['record'] }),
     ],
   },
@@ -336,6 +352,27 @@ describe('an action on selected records', () => {
     });
     assert.equal((await send(form, { ...typed, _confirm: '1', _expected: '2' })).status, 400);
     assert.equal(await stored(), UNCHANGED);
+  });
+
+  test('gets the defaults of its fields that are left empty, as the API writes them', async () => {
+    const form = await choose('return');
+    assert.match(readable(form), /Returned If left empty: now\./);
+    const asked = await send(form, { _action: 'do.return' });
+    assert.equal(asked.status, 303);
+    const { returned, at, clock, ...constants } = given?.values ?? {};
+    const near = (text: string): boolean => Math.abs(Date.parse(text) - Date.now()) < 100_000;
+    assert.ok(near(`${String(at).replace(' ', 'T')}Z`), String(at));
+    assert.ok(near(`${String(returned)}T${String(clock)}Z`), String([returned, clock]));
+    assert.deepEqual(constants, { fee: '1.5', state: 'good', tags: ['a'] });
+  });
+
+  test('is a failure of the action when it writes what JSON lacks, which the log names', async () => {
+    for (const [name, path] of [['blank', 'note is undefined'], ['number', 'note is NaN'], ['nested', 'note.a.1 is undefined'], ['created', 'text is undefined']] as const) {
+      service.lines.length = 0;
+      assert.equal((await run(name)).status, 500, name);
+      assert.ok(service.lines.some((line) => JSON.stringify(line).includes(path)), path);
+      assert.equal(await stored(), UNCHANGED);
+    } // prettier-ignore
   });
 
   test('changes nothing when an operation is refused, and says why', async () => {

@@ -74,6 +74,22 @@ describe('vitrine.as', () => {
     assert.equal(history.length, 6);
   });
 
+  test('refuses what JSON would leave out or turn into null, and names it', async () => {
+    const { message } = as('bob');
+    const made = await message.create({ content: 'kept' });
+    const values = (content: unknown) => ({ content }) as { content: string };
+    for (const [path, write] of [
+      ['content is undefined', () => message.create(values(undefined))],
+      ['1.content is undefined', () => message.createMany([{ content: 'a' }, values(undefined)])],
+      ['content is undefined', () => message.update(made.id, values(undefined))],
+      ['content is NaN', () => message.update(made.id, values(NaN))],
+      ['content.0 is undefined', () => message.update(made.id, values([undefined]))],
+    ] as const)
+      await assert.rejects(write(), { name: 'TypeError', message: new RegExp(`^${path}`) });
+    assert.deepEqual(await message.get(made.id), made);
+    await message.delete(made.id);
+  });
+
   test('grants what the API grants: levels, owners, roles, columns', async () => {
     await database.sql`update message set hidden = 'secret'`;
     const [first] = (await as().message.list()).objects;

@@ -3,7 +3,15 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
-import { errorsIn, fieldsOf, readable, runBulk, useAdmin } from '../admin/support.ts';
+import {
+  errorsIn,
+  fieldsOf,
+  hiddenFields,
+  readable,
+  runBulk,
+  unescaped,
+  useAdmin,
+} from '../admin/support.ts';
 import { startFaults, startOnce, users } from '../db/helpers.ts';
 import { sendAs, serverUrl, useDatabase } from '../support.ts';
 
@@ -273,6 +281,20 @@ describe('bounds of dates and times', () => {
       days: { type: 'array', of: 'date', elements: { max: '2000-12-31' }, null: true },
     },
     access: 'user',
+    admin: {
+      actions: [
+        {
+          name: 'note',
+          title: 'Note',
+          on: ['list'],
+          fields: {
+            day: { type: 'date', default: 'now' },
+            last: { type: 'date', min: 'today', max: 'today', null: true },
+          },
+          run: ({ values }) => JSON.stringify(values),
+        },
+      ],
+    },
   };
   const { service, ada } = useAdmin([users, visit]);
   const in20Years = `${new Date().getUTCFullYear() + 20}-01-01`;
@@ -342,6 +364,20 @@ describe('bounds of dates and times', () => {
         const form = await there.ada.get('/admin/visit/-/add/');
         const saved = await there.ada.post('/admin/visit/-/add/', { ...fieldsOf(form), born: day });
         if (dayThere() === day) assert.equal(saved.status, 303);
+      });
+
+      test('the days of an action are those of the zone, also the one of an empty field', async () => {
+        const day = dayThere();
+        const visits = '/admin/visit/-/bulk/';
+        await there.service.sql`insert into visit (born) values (null)`;
+        const chosen = { _state: '', _all: '1', _action: 'do.note' };
+        const asked = await there.ada.post(visits, chosen);
+        const run = (last: string) => there.ada.post(visits, { ...hiddenFields(asked, 'record'), ...chosen, day: '', last });
+        const done = unescaped((await there.ada.follow(await run(day))).text);
+        const [early, late] = [await run(dayThere(-DAY)), await run(dayThere(DAY))];
+        if (dayThere() !== day) return; // midnight has passed meanwhile
+        assert.match(done, new RegExp(`{"day":"${day}","last":"${day}"}`));
+        assert.deepEqual([early.status, late.status], [400, 400]);
       });
     }); // prettier-ignore
 

@@ -1,4 +1,6 @@
 // Actions of the registry: what their form and their confirmation ask for, and how they run in one transaction.
+import { presentMoment } from '../../db/types/dates.ts';
+import type { Column } from '../../db/schema/model.ts';
 import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
 import { ClientGone } from '../../db/lanes/requester.ts';
 import { addError, errorOf, notFound, Problem, type FieldErrors } from '../../errors.ts';
@@ -13,7 +15,7 @@ import {
 } from '../../resources/definition/custom-action.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
 import { parseField } from '../../resources/records/checked-body.ts';
-import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import { exactJson, parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
 import { boundedForm, FormField, type TypedValues } from '../fields/form-field.ts';
@@ -53,7 +55,7 @@ function operationsAs(
   inTurn: InTurn,
   written: Set<string>,
 ): ActionOperations {
-  const bodyOfValues = (values: ActionRecord): JsonFields => parseJsonFields(JSON.stringify(values));
+  const bodyOfValues = (values: ActionRecord): JsonFields => parseJsonFields(exactJson(values));
   const recordOf = ({ json }: { readonly json: Buffer }): ActionRecord =>
     JSON.parse(String(json)) as ActionRecord;
   /** @throws Error for a name that is in no registry; Problem 403 */
@@ -166,6 +168,10 @@ async function runIn(
   }
 }
 
+/** What an empty field means whose default is `now`. */
+const presentOf = ({ initial, type }: Column, { settings }: ResourceContext): string | undefined =>
+  initial === 'now' && type.now ? presentMoment(type.input.control, settings.timeZone) : undefined;
+
 /** The values of the fields as JSON by their names, and the errors of those that cannot be used. */
 async function valuesFor(
   context: ResourceContext,
@@ -178,7 +184,9 @@ async function valuesFor(
     if (Object.hasOwn(errors, name)) continue;
     const json = body.get(column.key);
     if (!json) {
-      if (!column.nullable && !column.hasDefault) addError(errors, name, messageOf('required'));
+      const moment = presentOf(column, context);
+      if (moment !== undefined) values[column.name] = moment;
+      else if (!column.nullable) addError(errors, name, messageOf('required'));
       continue;
     }
     const { fault } = json.value === null ? {} : parseField(json, column);
@@ -203,7 +211,7 @@ async function shownValues(
 ): Promise<Html | false> {
   const values = fields.map(({ column, label }) => {
     const { text = '', isNull = true } = typed.get(column) ?? {};
-    return { column, label, text: text === '' && isNull ? null : text };
+    return { column, label, text: text === '' && isNull ? (presentOf(column, context) ?? null) : text };
   });
   const shown = await valuesWithLabels(
     context,

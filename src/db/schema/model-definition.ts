@@ -232,8 +232,15 @@ export function boundFacts(
   return { min: undefined, max: undefined, earliest, latest };
 }
 
-/** The definitions with `today` as the day of a time zone. A date has no other `now`. */
-export function inTimeZone<T extends ModelDefinition>(definitions: readonly T[], zone: string): readonly T[] {
+/** What people do with records, with a form. */
+interface HasFields {
+  readonly fields?: Readonly<Record<string, ColumnDefinition>>;
+}
+
+/** The definitions with `today` as the day of a time zone, also in the fields of actions. A date has no other `now`. */
+export function inTimeZone<
+  T extends ModelDefinition & { readonly admin?: { readonly actions?: readonly HasFields[] } },
+>(definitions: readonly T[], zone: string): readonly T[] {
   if (zone === 'UTC') return definitions;
   const inZone = <Limits extends object>(limits: Limits, type: string): Limits => {
     const days = Object.entries(limits).filter(
@@ -246,11 +253,14 @@ export function inTimeZone<T extends ModelDefinition>(definitions: readonly T[],
     column.type === 'array'
       ? { ...column, ...(column.elements && { elements: inZone(column.elements, column.of) }) }
       : inZone(column, column.type);
-  return definitions.map((definition) => ({
-    ...definition,
-    columns: Object.fromEntries(
-      Object.entries(definition.columns).map(([name, column]) => [name, columnOf(column)]),
-    ),
+  const allOf = (columns: Readonly<Record<string, ColumnDefinition>> = {}) =>
+    Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, columnOf(column)]));
+  return definitions.map(({ columns, admin, ...definition }) => ({
+    ...(definition as T),
+    columns: allOf(columns),
+    ...(admin && {
+      admin: { ...admin, actions: admin.actions?.map((one) => ({ ...one, fields: allOf(one.fields) })) },
+    }),
   }));
 }
 

@@ -99,6 +99,12 @@ function dayIn(zone: string, time: number): string {
   return format.format(time).padStart(10, '0');
 }
 
+const inUtc = (time: number): string => new Date(time).toISOString().slice(0, 19).replace('T', ' ');
+
+/** The present moment in the form of a date of a time zone, or of a time or a date-time (UTC). */
+export const presentMoment = (form: string, zone: string): string =>
+  form === 'date' ? dayIn(zone, Date.now()) : inUtc(Date.now()).slice(form === 'time' ? -8 : 0);
+
 /** A bound and a value in a form in which they can be compared. All dates and times have a fixed length. */
 function comparable(bound: string, value: string): readonly [bound: string, value: string] {
   if (!isRelative(bound)) return [bound, value];
@@ -107,8 +113,7 @@ function comparable(bound: string, value: string): readonly [bound: string, valu
   if (value.length === '2024-05-31'.length) return [dayIn(zone, now), value];
   const time = Date.parse(`${value.replace(' ', 'T')}Z`);
   if (word === 'today') return [dayIn(zone, now), Number.isNaN(time) ? value : dayIn(zone, time)];
-  const text = new Date(now).toISOString().slice(0, 19).replace('T', ' ');
-  return [text.slice(-value.length), value];
+  return [inUtc(now).slice(-value.length), value];
 }
 
 /** Checks a date, a time or a date-time of a body against the bounds of its column. */

@@ -1,6 +1,12 @@
 // Checks the meaning of one resource: names of columns, and keys that belong together.
 import { isOpen } from '../access/access.ts';
-import { fieldOf, keyFieldsOf, keyNamesOf, type ColumnDefinition } from '../../db/schema/model-definition.ts';
+import {
+  fieldOf,
+  isFilled,
+  keyFieldsOf,
+  keyNamesOf,
+  type ColumnDefinition,
+} from '../../db/schema/model-definition.ts';
 import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -75,6 +81,7 @@ function checkNamedColumn(key: string, column: ColumnDefinition, resources: read
   return checkColumn(column, resources).map((fault) => ({ ...fault, key: `${key}.${fault.key}` }));
 }
 
+const NO_EFFECT = 'has no effect in a form: remove it';
 /** Keys of a column that mean nothing in a form. */
 const OF_TABLES = ['column', 'index', 'unique', 'read', 'write', 'onDelete'] as const;
 
@@ -98,9 +105,8 @@ function checkActions({ admin = {}, primaryKey }: Resource, resources: readonly 
         ...checkNamedColumns(`${path}.fields`, fields, resources),
         ...Object.entries(fields).flatMap(([field, column]) => [
           ...faultIf(column.type === 'password', `${path}.fields.${field}.type`, 'must not be password'),
-          ...OF_TABLES.flatMap((key) =>
-            faultIf(key in column, `${path}.fields.${field}.${key}`, 'has no effect in a form: remove it'),
-          ),
+          ...faultIf(isFilled(column), `${path}.fields.${field}.default`, NO_EFFECT),
+          ...OF_TABLES.flatMap((key) => faultIf(key in column, `${path}.fields.${field}.${key}`, NO_EFFECT)),
         ]),
       ];
     }),

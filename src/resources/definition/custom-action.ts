@@ -43,7 +43,7 @@ export interface ActionOperations {
 export interface ActionContext {
   /** The selected records by their keys. No one else can change them until the action ends, if the person may. */
   readonly records: readonly ActionRecord[];
-  /** The values of the action's fields, as JSON. Null is no value; a field that is left to its default is absent. */
+  /** The values of the action's fields, as JSON. Null is no value; a field that is left empty has its default. */
   readonly values: ActionRecord;
   readonly operations: ActionOperations;
   /**
