@@ -40,6 +40,7 @@ export const ENGLISH_MESSAGES = {
   valueMustBeUnique: 'must be unique, so two records cannot have the same value',
   valuesMustBeUnique: 'must be unique together ({fields}), so two records cannot have the same values',
   noSuchRecord: 'there is no such record',
+  scopeLacks: 'this token may not read {model}',
   noSuchRecordOf: 'there is no such record ({fields})',
   ruleOfValue: 'a rule of the database does not allow this value',
   ruleOfValues: 'a rule of the database does not allow these values together',

@@ -243,7 +243,16 @@ function planFilter(
   }
   if (!column.type.operators.has(operator)) return unknownRest(rest, column.type.operators);
   const parsed = filterValues(operator, filter.values, column);
-  if ('fault' in parsed) return parsed;
+  if ('fault' in parsed) {
+    const { fault, parts, values } = { ...parsed, ...filter };
+    const path = parts.slice(0, parts.length - rest.length);
+    const isElement = (): boolean =>
+      column.type.element !== undefined && !('fault' in filterValues('contains', values, column));
+    return {
+      fault,
+      withGuess: () => withGuess(fault, isElement() ? [...path, 'contains'].join('__') : undefined),
+    };
+  }
   const { values } = parsed;
   let fault = budget.digits.take(parsed.addedDigits);
   if (operator === 'like' || operator === 'ilike') fault ??= budget.takePatterns(values);

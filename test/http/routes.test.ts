@@ -12,7 +12,7 @@ import {
   pluck,
 } from '../support.ts';
 import { assertProblem, assertUnauthorized, eventually } from './expect.ts';
-import { wire } from './wire.ts';
+import { requestText, wire } from './wire.ts';
 import { createClient } from '../../src/client.ts';
 import { useBasePath } from '../../src/http/message/base-path.ts';
 import { type Browser, fieldsOf, openBrowser, unescaped } from '../admin/support.ts';
@@ -157,9 +157,27 @@ describe('paths and methods', () => {
   }
 
   test('OPTIONS on a missing path is 404', async () => {
-    for (const path of ['/api/nothing/', '/nowhere', '/api/note/1/2/']) {
+    for (const path of ['/api/nothing/', '/nowhere', '/api/note/1/2/', '/api/-/nosuch/']) {
       assertProblem(await service.request(path, { method: 'OPTIONS' }), 404);
     }
+  });
+
+  test('every method on a missing path below /api/-/ is 404', async () => {
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND'])
+      assert.equal((await service.request('/api/-/nosuch/', { method })).status, 404, method);
+  });
+
+  test('OPTIONS * lists the methods of the service, and no other method has it', async () => {
+    const { send, next, destroy } = wire(service);
+    send(requestText('OPTIONS', '*'));
+    const { status, headers, body } = (await next()) ?? {};
+    assert.deepEqual(
+      [status, headers?.['allow'], body],
+      [204, 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS', ''],
+    );
+    send(requestText('GET', '*'));
+    assert.equal((await next())?.status, 404);
+    destroy();
   });
 
   test('HEAD returns the status and the headers of GET, and no body', async () => {

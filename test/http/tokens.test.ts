@@ -32,6 +32,7 @@ const RESOURCES: readonly Resource[] = [
   { model: 'message', columns: owned, access: 'user', owner: 'user' },
   { model: 'secret', columns: text, read: 'user', access: 'user' },
   { model: 'clue', columns: { secret: { type: 'foreignKey', references: 'secret' } }, access: 'user' },
+  { model: 'entry', columns: { ledger: { type: 'foreignKey', references: 'ledger' } }, access: 'user' },
   { model: 'fact', columns: text, maxCount: 1, costly: 'admin' },
   { model: 'ledger', columns: text, read: 'admin', access: 'admin' },
   { model: 'ticket', columns: text, read: ['support'], access: 'admin' },
@@ -220,13 +221,17 @@ describe('tokens', () => {
   });
 
   test('follow no foreign key out of their scope, in filters, orderings and references', async () => {
-    const narrow = (await make('eve', { resources: ['clue'] })).token;
+    const narrow = (await make('eve', { resources: ['clue', 'entry'] })).token;
     const wide = (await make('eve', { resources: ['clue', 'secret'] })).token;
     for (const query of ['secret__text=s1', 'ordering=secret__text']) {
       assertProblem(await send(narrow, `/api/clue/?${query}`), 400);
       assert.equal((await send(wide, `/api/clue/?${query}`)).status, 200);
     }
-    assertProblem(await post(narrow, 'clue', { secret_id: 1 }), 400);
+    for (const [id, model] of [[1, 'secret'], [99, 'secret'], [1, 'ledger']] as const) {
+      const refused = await post(narrow, model === 'secret' ? 'clue' : 'entry', { [`${model}_id`]: id });
+      const why = model === 'secret' ? 'this token may not read secret' : 'there is no such record';
+      assert.deepEqual([refused.status, refused.json.errors], [400, { [`${model}_id`]: [why] }]);
+    } // prettier-ignore
     assert.equal((await post(wide, 'clue', { secret_id: 1 })).status, 201);
   });
 

@@ -333,8 +333,9 @@ export const CASES: Readonly<Record<string, ColumnCase>> = {
       'element 1: must not contain a NUL character': ['["\\u0000"]'],
     },
     unfilterable: {
-      'must be a JSON array': ['', 'a', '["a"'],
-      'must be an array': ['1'],
+      'must be a JSON array': ['', '["a"'],
+      'must be a JSON array; did you mean texts__contains?': ['a'],
+      'must be an array; did you mean texts__contains?': ['1'],
     },
   },
   strings: {

@@ -897,6 +897,7 @@ export const FRENCH_MESSAGES: Messages = {
   valuesMustBeUnique:
     'doivent être uniques ensemble ({fields}), donc deux enregistrements ne peuvent pas avoir les mêmes valeurs',
   noSuchRecord: 'cet enregistrement n’existe pas',
+  scopeLacks: 'ce jeton ne peut pas lire {model}',
   noSuchRecordOf: 'cet enregistrement n’existe pas ({fields})',
   ruleOfValue: 'une règle de la base de données ne permet pas cette valeur',
   ruleOfValues: 'une règle de la base de données ne permet pas ces valeurs ensemble',

@@ -891,6 +891,7 @@ export const GERMAN_MESSAGES: Messages = {
   valuesMustBeUnique:
     'müssen zusammen eindeutig sein ({fields}), deshalb können zwei Datensätze nicht dieselben Werte haben',
   noSuchRecord: 'diesen Datensatz gibt es nicht',
+  scopeLacks: 'dieses Token darf {model} nicht lesen',
   noSuchRecordOf: 'diesen Datensatz gibt es nicht ({fields})',
   ruleOfValue: 'eine Regel der Datenbank erlaubt diesen Wert nicht',
   ruleOfValues: 'eine Regel der Datenbank erlaubt diese Werte zusammen nicht',

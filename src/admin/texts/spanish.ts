@@ -884,6 +884,7 @@ export const SPANISH_MESSAGES: Messages = {
   valuesMustBeUnique:
     'deben ser únicos juntos ({fields}), así que dos registros no pueden tener los mismos valores',
   noSuchRecord: 'no existe ese registro',
+  scopeLacks: 'este token no puede leer {model}',
   noSuchRecordOf: 'no existe ese registro ({fields})',
   ruleOfValue: 'una regla de la base de datos no permite este valor',
   ruleOfValues: 'una regla de la base de datos no permite estos valores juntos',

@@ -72,10 +72,13 @@ const allows = (route: Route, method: Method): boolean =>
   ROUTES[route.kind].slice(1).includes(method) &&
   (!('resource' in route) || route.resource.methods.has(method));
 
-/** The `Allow` header of a path. GET implies HEAD, PUT implies PATCH, and OPTIONS always works. */
-export const allowOf = (route: Route): string =>
+/**
+ * The `Allow` header of a path. GET implies HEAD, PUT implies PATCH, and OPTIONS always works.
+ * @param route undefined for `*`: the whole service
+ */
+export const allowOf = (route: Route | undefined): string =>
   (['GET', 'POST', 'PUT', 'DELETE'] as const)
-    .filter((method) => allows(route, method))
+    .filter((method) => !route || allows(route, method))
     .flatMap((method) => [method, ...Object.keys(ALIASES).filter((alias) => ALIASES[alias] === method)])
     .concat('OPTIONS')
     .join(', ');

@@ -10,6 +10,7 @@ import {
   OTHER_ROUTE,
   patternOf,
   STARTING,
+  type Route,
 } from './api-routes.ts';
 import { messageOf } from '../../messages.ts';
 import type { Replicas } from '../../db/replicas/replicas.ts';
@@ -49,6 +50,8 @@ interface RoutedRequest extends ApiRequest {
   pattern: string;
 }
 
+const options = (route?: Route): Reply => ({ status: 204, headers: { Allow: allowOf(route) }, body: '' });
+
 const CLOSED = unavailable(messageOf('closed'));
 
 /**
@@ -65,12 +68,14 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
     request.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
     return current.admin.answer(request);
   }
+  if (method === 'OPTIONS' && path === '*') return options();
   const found = findRoute(path, current?.resources);
   const ofAccount = isAccountRoute(found) ? found : undefined;
   if (ofAccount && !current?.account) throw notFound();
   if (found.kind === 'changes' && !current?.changes) throw notFound();
+  if (found.kind === 'asset' && !current?.pages.isAsset(path)) throw notFound();
   request.pattern = patternOf(found.kind);
-  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
+  if (method === 'OPTIONS') return options(found);
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
   if (found.kind === 'ready') return readiness(current);

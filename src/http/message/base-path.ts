@@ -27,9 +27,9 @@ export function useBasePath(path: string): () => void {
 /** A path of the service as responses and links contain it. */
 export const withBasePath = (path: string): string => basePath + path;
 
-/** The path of a request without the base path; `''`, which no route has, for a path outside of it. */
+/** The path of a request without the base path; `''`, which no route has, for a path outside of it. `*` is the whole service. */
 export function withoutBasePath(address: string): string {
-  if (basePath === '') return address;
+  if (basePath === '' || address === '*') return address;
   if (address === basePath) return '/';
   return address.startsWith(`${basePath}/`) ? address.slice(basePath.length) : '';
 }

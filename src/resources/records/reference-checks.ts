@@ -1,7 +1,7 @@
 // Checks that the foreign keys of a write refer to records.
 import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import type { Message } from '../../messages.ts';
+import { messageOf, type Message } from '../../messages.ts';
 import {
   isReferenceCheck,
   type Check,
@@ -9,6 +9,7 @@ import {
   type WantedKeys,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
+import { inApi } from '../access/access.ts';
 import { isAlwaysShown, type ResourceView } from '../access/resource-view.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
@@ -35,6 +36,10 @@ interface ReferencingBody {
   readonly errors: FieldErrors;
   readonly checks: Check[];
 }
+
+/** Whether only the scope of the caller's token keeps the records of a model from the caller. */
+const isOutOfScope = (model: Model, { mayRead, seenBy, for: seenFor }: ResourceView): boolean =>
+  seenBy.scope !== undefined && !mayRead(model) && seenFor(inApi(seenBy)).mayRead(model);
 
 /**
  * Adds a check for each foreign key that the body sets. A record that the caller may not read counts as missing. A PUT may keep such
@@ -76,7 +81,9 @@ export function addReferenceChecks(
       (part) => foreignKey.parts === undefined || output.includes(part) || isSent(part),
     );
     const fieldNames = foreignKey.parts ? absent.parts.map(({ key }) => key) : [sentAs(foreignKey)];
-    const fault = absent.message;
+    const fault = isOutOfScope(references, resource)
+      ? messageOf('scopeLacks', { model: references.name })
+      : absent.message;
     const mayKeep = isUpdate && parts.every((part) => isAlwaysShown(resource, part));
     if (!mayRead(references) && !mayKeep) {
       for (const name of fieldNames) addError(errors, name, fault);
