@@ -1,11 +1,11 @@
 // Statements that explain conflicts: duplicates, referring records, faults of keys, and the constraint that a write violated.
-import { EMPTY, exactText, join, quotedTable, sql, value } from '../../db/fragment.ts';
+import { EMPTY, exactText, join, quotedTable, raw, sql, value, valueList } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
-import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
+import { booleans, createStatement, isTrue, json, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
-import { assigned } from './check-statements.ts';
+import { assertWrittenSql, assigned } from './check-statements.ts';
 import type { Change } from './write-plan.ts';
 
 /** Asks which conditions hold for any row `r` that the caller may read. @returns the answers in the order of the conditions */
@@ -34,6 +34,20 @@ export const referrersStatement = (
       return { model, condition: sql`${reference('r', column)} = ${typed(id, column)}${other}` };
     }),
     visibility,
+  );
+
+/** The defaults in SQL of a table's columns, other than those that are sent. @param table quoted */
+export const defaultsStatement = (table: string, sent: readonly string[]): Statement<string[]> =>
+  createStatement(
+    sql`select coalesce(json_agg(pg_get_expr(d.adbin, d.adrelid)), '[]') from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum where d.adrelid = to_regclass(${value(table)}) and a.attgenerated = '' and a.attname::text <> all(${valueList(sent)})`,
+    oneCell(json<string[]>),
+  );
+
+/** Makes the values of defaults, and undoes it. It always throws: an error for which `isRolledBack` is true if none of them fails. */
+export const trialOfDefaults = (defaults: readonly string[]): Statement<unknown> =>
+  createStatement(
+    sql`with made as materialized (select ${join(defaults.map(raw), ', ')}) select ${assertWrittenSql(raw('count(*) = 0'))} from made`,
+    () => undefined,
   );
 
 /** Asks whether a record has these values already, so that writing them would change nothing. */

@@ -25,7 +25,12 @@ import {
   isForbidden,
   isRolledBack,
 } from '../../query/statements/check-statements.ts';
-import { ownConstraintStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
+import {
+  defaultsStatement,
+  ownConstraintStatement,
+  referrersStatement,
+  trialOfDefaults,
+} from '../../query/statements/conflict-statements.ts';
 import type { Change, WritePlan } from '../../query/statements/write-plan.ts';
 import { absentReference, FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';
@@ -195,6 +200,29 @@ async function sequenceFault(
   }
 }
 
+/** The errors of a default: of values, and of functions. */
+const OF_DEFAULTS = /^(2[12]|42|54|P0)/;
+
+/** The fault if a default is the reason for the error of an INSERT, which fails with the same error for any record. */
+async function defaultFault(
+  error: DatabaseError,
+  { resource: { model }, records, kind }: Located,
+  database: Run,
+): Promise<DatabaseFault | undefined> {
+  if (kind !== 'insert' || !model.isTable || !(isRaised(error) || OF_DEFAULTS.test(error.code)))
+    return undefined;
+  const sent = model.columns.filter((column) => records.every((one) => isSent(column, [one])));
+  const fields = sent.map(({ field }) => field);
+  try {
+    const defaults = await database.run(defaultsStatement(quotedTable(model.table), fields), 'write');
+    if (defaults.length > 0) await database.run(trialOfDefaults(defaults), 'write');
+    return undefined;
+  } catch (failure) {
+    if (!isDatabaseError(failure)) throw failure;
+    return failure.code === error.code && !isRolledBack(failure) ? new DatabaseFault(error) : undefined;
+  }
+}
+
 /**
  * The fault if an error comes from the history table. The client did not cause it. The exception is a key that is too long for the
  * index of the table.
@@ -217,7 +245,10 @@ export async function locateError(error: unknown, attempt: Located, database: Ru
   if (!isDatabaseError(error)) return error;
   const located =
     !model.isTable || isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
-  const fault = (await sequenceFault(located, attempt, database)) ?? historyFault(error, attempt.resource);
+  const fault =
+    (await sequenceFault(located, attempt, database)) ??
+    historyFault(error, attempt.resource) ??
+    (await defaultFault(error, attempt, database));
   if (fault) return fault;
   const fields = violatedFields(located, model);
   return fields.length === 0 ? located : changed(located, { column_name: fields.join(', ') });
