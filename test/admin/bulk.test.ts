@@ -514,10 +514,11 @@ describe('bulk actions', () => {
       await service.sql`insert into item (name, note) select 'Teh ' || n || ' teh teh', ${'x'.repeat(400)} || ' teh' from generate_series(1, 25) n`;
       const page = await replace('teh', 'the $&', { _in: ['name', 'note'] });
       assert.equal(page.status, 200);
-      assert.match(readable(page), /^Change Name, Note of 37 records\? “teh” becomes “the \$&” in Name, Note\. .*The first 20 of 25 records that will change/); // prettier-ignore
+      assert.match(readable(page), /^Change Name, Note of 25 records\? “teh” becomes “the \$&” in Name, Note\. .*The first 20 of 25 records that will change/); // prettier-ignore
       assert.match(page.text, /Teh 1 <del>teh<\/del><ins>the \$&amp;<\/ins> <del>teh<\/del><ins>the \$&amp;<\/ins>/); // prettier-ignore
       assert.match(page.text, /<td[^>]*>…x{59} <del>teh<\/del>/);
       assert.equal([...page.text.matchAll(/<th scope="row"/g)].length, 20);
+      assert.match(page.text, /<button class="primary">Update 25 records<\/button>/);
       assert.deepEqual(await historyEntries(), []);
       const done = await submit(page, 'record');
       assert.match(
@@ -558,7 +559,7 @@ describe('bulk actions', () => {
     });
 
     test('no text that would get too long, also when it has grown since the preview', async () => {
-      const error = { _replace: 'Name: would get longer than 255 characters.' };
+      const error = { _with: 'Name: would get longer than 255 characters.' };
       const late = await replace('item', 'i'.repeat(250));
       assert.deepEqual([late.status, errorsIn(late)], [200, {}]);
       await service.sql`update item set name = name || ' of many' where id = ${ids[3] ?? ''}`;
@@ -571,19 +572,44 @@ describe('bulk actions', () => {
 
     test('no required text that would get empty', async () => {
       const page = await replace('item 1', '', { _in: ['name', 'note'] });
-      assert.deepEqual([page.status, errorsIn(page)], [400, { _replace: 'Name: is required.' }]);
+      assert.deepEqual([page.status, errorsIn(page)], [400, { _with: 'Name: is required.' }]);
       assert.equal((await names())[0], 'item 1');
       await service.sql`update item set note = 'item 1'`;
       const optional = await submit(await replace('item 1', '', { _in: 'note' }), 'record');
       assert.equal(optional.status, 303);
       // As in a form, where an empty field means no value.
       assert.equal((await service.sql`select from item where note is null`).count, 12);
+      const late = await replace('item 1', '', { _id: ids[11] ?? '', _all: [], _in: 'name' });
+      await service.sql`delete from item where id = ${ids[0] ?? ''}`;
+      await service.sql`update item set name = 'item 1' where id = ${ids[11] ?? ''}`;
+      const refused = await submit(late, 'record');
+      assert.deepEqual([refused.status, errorsIn(refused)], [400, { _with: 'Name: is required.' }]);
+      assert.equal((await names()).at(-1), 'item 1');
     });
+
+    const large: [what: string, count: number, typed: Fields, errors: Record<string, string>][] = [
+      ['one', 1, { _replace: 'x', _with: 'y'.repeat(2000), _in: 'note' }, { _with: 'Note: would get larger than 1048576 bytes.' }],
+      ['all together', 40, { _replace: 'x', _with: 'ü'.repeat(500), _in: 'note' }, { _with: 'Note: would get larger than 33554432 bytes in all records together: select fewer.' }],
+      ['all together', 40, { _column: 'note', note: 'y'.repeat(1_000_000) }, { note: 'Would get larger than 33554432 bytes in all records together: select fewer.' }],
+    ]; // prettier-ignore
+    for (const [what, count, typed, errors] of large)
+      test(`no text that would get too large, ${what}, also in records that have changed: ${Object.keys(typed)[0]}`, async () => {
+        await service.sql`insert into item (name, note) select 'large ' || n, 'x' from generate_series(1, ${count}) n`;
+        const page = await choose({ _action: 'set', _value: '1', ...ALL, ...typed });
+        const isSet = typed['note'] !== undefined;
+        assert.equal(page.status, isSet ? 400 : 200, readable(page).slice(0, 500));
+        await service.sql`update item set note = repeat('x', 1000) where name like 'large %'`;
+        const late = isSet ? [] : [await submit(page, 'record')];
+        for (const refused of [...late, await choose({ _action: 'set', _value: '1', ...ALL, ...typed })])
+          assert.deepEqual([refused.status, errorsIn(refused)], [400, errors]);
+        assert.equal((await service.sql`select from item where length(note) > 1000`).count, 0);
+        assert.deepEqual(await historyEntries(), []);
+      });
 
     test('nothing if two records would have the same value', async () => {
       const page = await submit(await replace('item 1', 'item '), 'record');
       assert.equal(page.status, 409);
-      assert.match(errorsIn(page)['_replace'] ?? '', /^Name: must be unique/);
+      assert.match(errorsIn(page)['_with'] ?? '', /^Name: must be unique/);
       assert.equal((await names())[0], 'item 1');
     });
 

@@ -206,6 +206,11 @@ describe('a role in the admin area', () => {
         _confirm: '1',
       });
       assert.equal(answer.status, status, readable(answer));
+      if (status === 403)
+        assert.match(
+          readable(answer),
+          /You may not change 1 of the selected records \(.+\)\. Nothing was changed\./,
+        );
     }
     const stored = await service.sql`select status from ticket order by id`;
     assert.deepEqual(

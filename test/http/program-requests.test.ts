@@ -55,6 +55,16 @@ describe('vitrine.as', () => {
     await database.drop();
   });
 
+  test('refuses a value of more bytes than a request may have', async () => {
+    await assert.rejects(
+      as('bob').message.create({ content: 'x'.repeat(1024 * 1024 + 1) }),
+      (error: unknown) =>
+        error instanceof VitrineError &&
+        error.status === 400 &&
+        error.message.includes('content: must be at most 1048576 bytes (got 1048577)'),
+    );
+  });
+
   test('creates, reads, changes, counts and deletes as the user, with the history', async () => {
     const { message } = as('bob');
     const made = await message.create({ content: 'Hello.' });

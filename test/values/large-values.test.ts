@@ -1,7 +1,17 @@
 // Values and texts that are as large as a request allows, or that become large in PostgreSQL or in the answer.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { fieldsOf, logIn, readable } from '../admin/support.ts';
+import {
+  errorsIn,
+  fieldsOf,
+  hiddenFields,
+  logIn,
+  readable,
+  runBulk,
+  save,
+  type AdminAnswer,
+  type Browser,
+} from '../admin/support.ts';
 import { useWritable, type WritableService } from '../db/helpers.ts';
 import type { Answer } from '../support.ts';
 import { describe, test } from 'node:test';
@@ -201,5 +211,89 @@ describe('a request with large values', () => {
       body,
     });
     assert.deepEqual([status, json.note], [201, 'here']);
+  });
+});
+
+describe('the bytes of a value are limited, whatever its door', () => {
+  const MAX = 20_000;
+  const LARGE = 'ü'.repeat(MAX / 2 + 1);
+  const FAULT = `Must be at most ${MAX} bytes (got ${MAX + 2}).`;
+  const book: Resource = {
+    model: 'book',
+    columns: { title: { type: 'string', unique: true }, note: { type: 'text', null: true } },
+    access: 'user',
+    admin: {
+      inlines: [{ model: 'line' }],
+      actions: [
+        {
+          name: 'fill',
+          title: 'Fill',
+          on: ['record'],
+          fields: { text: { type: 'text', null: true } },
+          run: async ({ operations }) => {
+            await operations.update('book', 1, { note: LARGE });
+          },
+        },
+      ],
+    },
+  };
+  const line: Resource = {
+    model: 'line',
+    columns: { book: { type: 'foreignKey', references: 'book' }, text: { type: 'text' } },
+    access: 'user',
+  };
+  let ada: Browser;
+  const service: WritableService = useWritable(
+    [book, line],
+    undefined,
+    async () => {
+      ada = await logIn(service, 'ada');
+      await service.sql`insert into book (title) values ('a')`;
+      await service.sql`insert into line (book_id, text) values (1, 'short')`;
+    },
+    { maxBody: MAX },
+  );
+
+  const bulk = { _state: '', _action: 'set', _all: '1', _value: '1', _column: 'note', note: LARGE };
+  const act = { _action: 'fill', _value: '1', _confirm: '1', _expected: '1' };
+  const doors: [door: string, send: () => Promise<AdminAnswer>, field: string][] = [
+    ['a form', async () => save(ada, '/admin/book/1/', { note: LARGE }), 'note'],
+    ['a row of a form', async () => save(ada, '/admin/book/1/', { 'line.0.text': LARGE }), 'line.0.text'],
+    ['a new record', async () => save(ada, '/admin/book/-/add/', { title: 'b', note: LARGE }), 'note'],
+    ['a bulk change', () => ada.post('/admin/book/-/bulk/', bulk), 'note'],
+    ['a field of an action', () => ada.post('/admin/book/1/action/', { ...act, text: LARGE }), 'text'],
+  ];
+  for (const [door, send, field] of doors)
+    test(door, async () => {
+      const page = await send();
+      assert.deepEqual([page.status, errorsIn(page)], [400, { [field]: FAULT }]);
+    });
+
+  test('an operation of an action', async () => {
+    const page = await ada.post('/admin/book/1/action/', act);
+    assert.equal(page.status, 400);
+    assert.match(readable(page), /note: must be at most 20000 bytes \(got 20002\)/);
+  });
+
+  test('an import', async () => {
+    for (const id of ['1', '']) {
+      const page = await ada.post('/admin/book/-/import/', {
+        _text: `id,title,note\r\n${id},c,${LARGE}\r\n`,
+      });
+      assert.match(readable(page), /must be at most 20000 bytes \(got 20002\)/i);
+    }
+  });
+
+  test('but a record that has a larger value keeps it, and gets it back', async () => {
+    await service.sql`update book set note = ${LARGE} where id = 1`;
+    assert.equal((await save(ada, '/admin/book/1/', { title: 'kept' })).status, 303);
+    const kept = await service.sql`select from book where note = ${LARGE} and title = 'kept'`;
+    assert.equal(kept.count, 1);
+    assert.equal((await runBulk(ada, 'book', { ...bulk, note: 'lost' })).status, 303);
+    const [entry] = await service.sql`select max(id) as id from vitrine_history`;
+    const undo = `/admin/vitrine_history/${String(entry?.['id'])}/undo/`;
+    const undone = await ada.post(undo, hiddenFields(await ada.get(undo), 'confirm'));
+    assert.equal(undone.status, 303, readable(undone));
+    assert.equal((await service.sql`select from book where note = ${LARGE}`).count, 1);
   });
 });

@@ -50,6 +50,8 @@ export interface ActionSteps {
 interface Confirmation {
   readonly question: Content;
   readonly records?: Content;
+  /** How many of the records it changes, if that is known. */
+  readonly count?: number | undefined;
 }
 
 /** Shows a value of a column, up to some length. */
@@ -108,14 +110,14 @@ export async function answerSteps(
       async page({ errors }) {
         const count = await target.count();
         if (count === 0) return redirectFailed(context, target.back.href, t('noRecordsToChange'));
-        const what = t('records', { count });
-        const confirmed = isForm ? undefined : await steps.confirmation(typed, what);
+        const confirmed = isForm ? undefined : await steps.confirmation(typed, t('records', { count }));
+        const changing = confirmed?.count ?? count;
         const content = isForm
           ? await formContent(errors)
           : html`${await hiddenInputs(steps.carried(typed))} ${confirmed?.question}`;
         const records = confirmed?.records ?? (await target.shown(count));
         return {
-          title: steps.title(count, isLast),
+          title: steps.title(changing, isLast),
           crumbs,
           address: target.address,
           back: target.back,
@@ -124,7 +126,7 @@ export async function answerSteps(
           fields: html`${await target.hidden(steps.name)}
             <input type="hidden" name="_value" value="1" />
             ${isLast && html`${submitOnceField()}${confirmedFields(count)}`} ${content}`,
-          button: isLast ? steps.button(what) : t('continue'),
+          button: isLast ? steps.button(t('records', { count: changing })) : t('continue'),
           around: (inner) => html`${inner} ${records}`,
         };
       },

@@ -189,7 +189,7 @@ async function valuesFor(
       else if (!column.nullable) addError(errors, name, messageOf('required'));
       continue;
     }
-    const { fault } = json.value === null ? {} : parseField(json, column);
+    const { fault } = json.value === null ? {} : parseField(json, column, context.resource.maxValue);
     const related = relatedOf(column, context);
     if (fault !== undefined) addError(errors, name, fault);
     else if (

@@ -4,9 +4,9 @@ import type { Reply } from '../../http/message/message.ts';
 import { messageOf } from '../../messages.ts';
 import type { ChangePreview } from '../../query/statements/bulk-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
-import { isReplaceable, type BulkChange } from '../../resources/records/bulk-operations.ts';
+import { addValueFaults, isReplaceable, type BulkChange } from '../../resources/records/bulk-operations.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import { fieldsOf, mustHaveText, textsOf, type FormField, type TypedValues } from '../fields/form-field.ts';
+import { fieldsOf, textsOf, type FormField, type TypedValues } from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { refusalOf } from '../form/save.ts';
 import {
@@ -239,12 +239,7 @@ async function changeOf(
 /** The errors that a preview has found. */
 function previewFaults(asked: Asked, { changes, found }: Preview): FieldErrors {
   const errors: FieldErrors = {};
-  changes.forEach(({ column }, index) => {
-    const { key, maxLength: max = 0 } = column;
-    if (found?.areTooLong[index]) addError(errors, key, messageOf('longerThan', { max }));
-    // As in the form of a record.
-    if (found?.areEmptied[index] && mustHaveText(column)) addError(errors, key, messageOf('required'));
-  });
+  addValueFaults(changes, found?.faults ?? '', errors);
   if (found?.count === 0 && asked.set.length === 0) addError(errors, '_replace', t('inNoneSelected'));
   return errors;
 }
@@ -265,7 +260,7 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
   let known: Promise<Preview> | undefined;
   const preview = (): Promise<Preview> => (known ??= previewOf(context, changes));
 
-  /** The errors of columns in which a text is replaced are at the field of that text. */
+  /** The errors of columns in which a text is replaced are at the field of the text that replaces it. */
   function refuse(refusal: Refusal): Refusal {
     const errors: FieldErrors = {};
     for (const [key, messages] of Object.entries(refusal.errors)) {
@@ -273,7 +268,7 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
       for (const text of messages)
         addError(
           errors,
-          field ? '_replace' : key,
+          field ? '_with' : key,
           field ? t('labeled', { label: field.label, value: text }) : text,
         );
     }
@@ -323,6 +318,7 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
       return {
         question: summary(asked, typed, what, shown),
         records: previewTable(context, shown) || undefined,
+        count: shown.found?.count,
       };
     },
 

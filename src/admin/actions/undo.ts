@@ -87,9 +87,10 @@ async function readSteps(context: RecordContext): Promise<readonly Step[]> {
   return [...steps.values()].filter((step) => step !== undefined);
 }
 
-/** As it writes what was stored: also columns that forms only show. */
+/** As it writes what was stored: also columns that forms only show, and values that are larger than what forms take. */
 const restoring = (resource: AdminView): AdminView => ({
   ...resource,
+  maxValue: Infinity,
   readonly: new Set(resource.model.columns.filter(({ generated }) => generated)),
 });
 

@@ -78,7 +78,7 @@ const takesAnyText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
 /** Whether a text column must not be empty: it is neither nullable nor has a default. */
-export const mustHaveText = (column: Column): boolean =>
+const mustHaveText = (column: Column): boolean =>
   takesAnyText(column) && !column.nullable && !column.hasDefault;
 
 /** The values of a column with a fixed set of choices. */

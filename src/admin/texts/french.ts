@@ -961,7 +961,7 @@ export const FRENCH_MESSAGES: Messages = {
   noTokens: 'Il faut pour cela votre nom d’utilisateur et votre mot de passe. Un jeton ne suffit pas.',
   notChangeable: 'Vous ne pouvez pas modifier ou supprimer cet enregistrement.',
   notAllChangeable:
-    'Vous ne pouvez pas modifier tous les enregistrements sélectionnés. Rien n’a été modifié.',
+    'Vous ne pouvez pas modifier {count} des enregistrements sélectionnés ({names}). Rien n’a été modifié.',
   outsideOfRules: 'Vous ne pouvez pas faire de l’enregistrement ce qu’il deviendrait.',
   noColumnOfCaller: 'l’appelant n’a pas de colonne {column}',
   notInRules: 'n’a pas d’effet dans une règle',
@@ -1073,6 +1073,9 @@ export const FRENCH_MESSAGES: Messages = {
     'Les enregistrements sélectionnés sont trop grands ensemble. Sélectionnez moins d’enregistrements.',
   notReplaceable: 'n’a pas de texte dont une partie puisse être remplacée',
   longerThan: 'dépasserait {max} {max:caractère|caractères}',
+  wouldBeLarge: 'dépasserait {max} octets',
+  largeTogether: 'dépasserait {max} octets dans tous les enregistrements ensemble : sélectionnez-en moins',
+  largeValue: 'doit avoir au plus {max} octets (reçu : {got})',
   otherName: 'diffère de {name}, qui est un autre nom du même champ',
   notRecord: 'doit être un objet de champs et de valeurs',
   otherId: 'doit être égal à l’id de l’enregistrement',

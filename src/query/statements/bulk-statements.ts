@@ -1,5 +1,5 @@
 // Statements about all records that a plan matches: counts, the place of a record, and what a change would touch.
-import { exactText, IN_PLACE, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, exactText, IN_PLACE, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   type Statement,
   createStatement,
@@ -10,12 +10,11 @@ import {
   oneCell,
   text,
 } from '../../db/rows.ts';
-import { output, reference, typed, type Column } from '../../db/schema/model.ts';
+import { output, reference, type Column } from '../../db/schema/model.ts';
 import { afterBoundary, backward } from '../after-boundary.ts';
 import { ROOT, type Boundary, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
-import { assigned } from './check-statements.ts';
-import { replacedText } from './write.ts';
+import { countedBytes, faultsSql, newValue } from './new-values.ts';
 import type { Change } from './write-plan.ts';
 
 /** The plan restricted to the records with these ids. */
@@ -90,6 +89,15 @@ export const countStatement = (plan: ListPlan): Statement<number> => ({
   mayBlock: mayBlock(plan),
 });
 
+/** The keys of the first records that the plan matches. */
+export const keysStatement = (plan: ListPlan, max: number): Statement<string[]> => {
+  const { primaryKey } = plan.model;
+  return createStatement(
+    sql`select ${output(ROOT, primaryKey)}::text${fromWhere(plan)} order by ${reference(ROOT, primaryKey)} limit ${raw(String(max))}`,
+    (rows) => rows.map(([key]) => text(key) ?? ''),
+  );
+};
+
 /** Locks the records that the plan matches, so that no other transaction changes them. */
 export const lockRecordsStatement = (plan: ListPlan): Statement<void> => {
   const { primaryKey } = plan.model;
@@ -121,10 +129,8 @@ export const valueCountsStatement = (
 export interface ChangePreview {
   /** How many there are. */
   readonly count: number;
-  /** For each change, whether a text would get too long. */
-  readonly areTooLong: readonly boolean[];
-  /** For each change, whether a text would get empty. */
-  readonly areEmptied: readonly boolean[];
+  /** See `faultsSql`. */
+  readonly faults: string;
   /** The first of them by their key, with the present value of each changed column. Long texts are cut around the first match. */
   readonly records: readonly { readonly id: string; readonly before: readonly (string | null)[] }[];
 }
@@ -136,54 +142,36 @@ const BEFORE_MATCH = raw('60');
 
 /** What a change of the records that the plan matches would touch. */
 export function changePreviewStatement(plan: ListPlan, changes: readonly Change[]): Statement<ChangePreview> {
-  const columns = changes.map(({ column, value: given, find }, index) => {
-    const present = exactText(reference(ROOT, column));
-    const shown = sql`${output(ROOT, column)}::text`;
-    const name = raw(`"before ${index}"`);
-    if (find === undefined) {
-      const next = assigned(typed(given, column), column, ROOT);
-      const differs = sql`${present} is distinct from ${exactText(next)}`;
-      const never = { tooLong: raw('false'), emptied: raw('false') };
-      return { differs, ...never, name, before: sql`left(${shown}, ${PREVIEWED_CHARACTERS})` };
-    }
-    const next = replacedText(ROOT, column, value(find), value(given));
-    const differs = sql`${present} is distinct from ${next}`;
-    const { maxLength } = column;
-    const start = sql`greatest(1, strpos(${present}, ${value(find)}) - ${BEFORE_MATCH})`;
-    return {
-      differs,
-      tooLong:
-        maxLength === undefined
-          ? raw('false')
-          : sql`${differs} and char_length(${next}) > ${raw(String(maxLength))}`,
-      emptied: sql`${differs} and ${next} = ''`,
-      name,
-      before: sql`case when ${start} > 1 then '…' else '' end || substr(${present}, ${start}, ${PREVIEWED_CHARACTERS})`,
-    };
+  const parameter = (text: string | null): Fragment => sql`${value(text)}::text`;
+  const values = changes.map((change) => {
+    const { find } = change;
+    return newValue(ROOT, change, parameter(change.value), find === undefined ? undefined : parameter(find));
   });
+  const shown = changes.map(({ column, find }) => {
+    if (find === undefined) return sql`left(${output(ROOT, column)}::text, ${PREVIEWED_CHARACTERS})`;
+    const present = exactText(reference(ROOT, column));
+    const start = sql`greatest(1, strpos(${present}, ${value(find)}) - ${BEFORE_MATCH})`;
+    return sql`case when ${start} > 1 then '…' else '' end || substr(${present}, ${start}, ${PREVIEWED_CHARACTERS})`;
+  });
+  const named = (kind: string): Fragment[] => changes.map((_, index) => raw(`"${kind} ${index}"`));
+  const [faults, befores] = [named('fault'), named('before')];
+  const cells = values.map(
+    ({ fault }, index) =>
+      sql`, ${fault} as ${faults[index] ?? EMPTY}, ${shown[index] ?? EMPTY} as ${befores[index] ?? EMPTY}`,
+  );
   const differs = join(
-    columns.map((one) => one.differs),
+    values.map((one) => one.differs),
     ' or ',
   );
-  const cells = columns.flatMap(({ tooLong, emptied, before, name }, index) => [
-    sql`, ${tooLong} as ${raw(`"long ${index}"`)}, ${emptied} as ${raw(`"empty ${index}"`)}, ${before} as ${name}`,
-  ]);
   const { primaryKey } = plan.model;
-  const rows = sql`select ${output(ROOT, primaryKey)}::text as key, ${reference(ROOT, primaryKey)} as place, ${differs} as differs${join(cells, '')}${fromWhere(plan)}`;
-  const shown = columns.flatMap(({ name }, index) => [
-    sql`, bool_or(${raw(`"long ${index}"`)}) over (), bool_or(${raw(`"empty ${index}"`)}) over (), p.${name}`,
-  ]);
+  const rows = sql`select ${output(ROOT, primaryKey)}::text as key, ${reference(ROOT, primaryKey)} as place, ${differs} as differs, ${countedBytes(values)} as bytes${join(cells, '')}${fromWhere(plan)}`;
   return {
     ...createStatement(
-      sql`select key, count(*) over ()${join(shown, '')} from (${rows}) p where differs order by place limit ${MAX_PREVIEWED}`,
+      sql`select key, count(*) over (), ${faultsSql(faults, raw('bytes'), raw(' over ()'))}, ${join(befores, ', ')} from (${rows}) p where differs order by place limit ${MAX_PREVIEWED}`,
       (found): ChangePreview => ({
         count: number(found[0]?.[1]),
-        areTooLong: changes.map((_, index) => isTrue(found[0]?.[2 + 3 * index])),
-        areEmptied: changes.map((_, index) => isTrue(found[0]?.[3 + 3 * index])),
-        records: found.map((row) => ({
-          id: text(row[0]) ?? '',
-          before: changes.map((_, index) => text(row[4 + 3 * index])),
-        })),
+        faults: text(found[0]?.[2]) ?? '',
+        records: found.map(([key, , , ...before]) => ({ id: text(key) ?? '', before: before.map(text) })),
       }),
     ),
     mayBlock: mayBlock(plan),

@@ -19,11 +19,9 @@ export interface Change {
   readonly hash?: string;
   /** Only for a selection: the text in the column that the value replaces, each time it occurs. */
   readonly find?: string | undefined;
+  /** With that: maximum bytes of a value. */
+  readonly maxBytes?: number | undefined;
 }
-
-/** The columns in which a text is replaced, as far as their length is limited. A selection has a check for each of them. */
-export const lengthened = (changes: readonly Change[]): readonly Change[] =>
-  changes.filter(({ column, find }) => find !== undefined && column.maxLength !== undefined);
 
 /** What writes know of their resource. */
 export interface WriteTarget {
@@ -138,6 +136,8 @@ export interface Counts {
   /** Those that should change, and those that did. */
   readonly attempted: number;
   readonly done: number;
-  /** Whether all records that should change satisfy each check, then whether the texts of `lengthened` columns fit. */
+  /** Whether all records that should change satisfy each check. */
   readonly checks: readonly boolean[];
+  /** Why the new values cannot be: see `faultsSql`. Nothing is changed then. */
+  readonly faults: string;
 }

@@ -63,6 +63,7 @@ import {
   type KeptRecord,
   type RequestKey,
 } from './system-statements.ts';
+import { countedBytes, faultsSql, newValue } from './new-values.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
   Change,
@@ -99,16 +100,9 @@ const FOUND_ROWS = raw(`"vitrine found" ${FOUND}, given`);
 
 const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
 const findAlias = (index: number): Fragment => raw(`"vitrine find ${index}"`);
-
-/**
- * The text of a column with each occurrence of another text replaced. Only the same characters count, whatever the collation of the
- * column takes as equal. As in a form, clearing a text means NULL in a nullable column.
- */
-export function replacedText(alias: string, column: Column, find: Fragment, by: Fragment): Fragment {
-  const present = exactText(reference(alias, column));
-  const replaced = sql`replace(${present}, ${find}, ${by})`;
-  return column.nullable ? sql`nullif(${replaced}, case when ${present} <> '' then '' end)` : replaced;
-}
+/** See `faultsSql`. */
+const FAULTS = raw('given."vitrine faults"');
+const HAS_FAULTS = raw('(given."vitrine faults" ~ \'[1-9]\')');
 
 /** The key of a request, with its values as parameters. */
 interface BoundKey extends Pick<RequestKey, 'table'> {
@@ -162,6 +156,7 @@ const isSameRow = ({ primaryKey }: Model): Fragment =>
 
 /** A new value of a column as a parameter. */
 interface BoundChange {
+  readonly change: Change;
   readonly column: Column;
   readonly value: Fragment;
   /** Salt and digest of a password that may be the stored hash itself. */
@@ -437,15 +432,19 @@ function foundSql(
  * Reads all rows of a selection and the new values before any row changes. A trigger of the first row may change settings that
  * determine how PostgreSQL reads them.
  */
-const givenOnce = (changes: readonly BoundChange[]): Fragment =>
-  sql`given as materialized (select count(*)${join(
-    changes.map(({ column, value: one, find }, index) =>
-      find
-        ? sql`, ${one} as ${newValueAlias(index)}, ${find} as ${findAlias(index)}`
-        : sql`, ${cast(one, column)} as ${newValueAlias(index)}`,
-    ),
-    '',
-  )} from "vitrine found")`;
+function givenOnce(changes: readonly BoundChange[]): Fragment {
+  const values = changes.map(({ change, value: one, find }) => newValue(FOUND, change, one, find));
+  const cells = changes.map(({ column, value: one, find }, index) =>
+    find
+      ? sql`, ${one} as ${newValueAlias(index)}, ${find} as ${findAlias(index)}`
+      : sql`, ${cast(one, column)} as ${newValueAlias(index)}`,
+  );
+  const faults = faultsSql(
+    values.map(({ fault }) => fault),
+    countedBytes(values),
+  );
+  return sql`given as materialized (select count(*)${join(cells, '')}, ${faults} as "vitrine faults" from "vitrine found" ${raw(FOUND)})`;
+}
 
 /**
  * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The condition
@@ -473,6 +472,7 @@ const readCounts = ([row]: readonly RawRow[]): Counts => ({
   attempted: number(row?.[1]),
   done: number(row?.[2]),
   checks: booleans(row?.[3]),
+  faults: text(row?.[4]) ?? '',
 });
 
 const isFoundRow = (row: RawRow | undefined): boolean => (row?.[0] ?? null) !== null;
@@ -495,25 +495,26 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
   const { rows, changes, checks, author, required } = bound;
   const { model, formatted, recording } = target;
   const found = foundSql(target, rows, 'no key update');
-  const given = changes.map(({ column, find }, index) => {
+  const given = changes.map(({ change, column, find }, index) => {
     if (!('from' in rows)) return sql`f.${newValueAlias(index)}`;
     const one = sql`given.${newValueAlias(index)}`;
-    return find ? replacedText(FOUND, column, sql`given.${findAlias(index)}`, one) : assigned(one, column);
+    if (!find) return assigned(one, column);
+    const { value: next } = newValue(FOUND, change, one, sql`given.${findAlias(index)}`);
+    // PostgreSQL does not build what is too large.
+    return sql`case when ${HAS_FAULTS} then ${exactText(reference(FOUND, column))} else ${next} end`;
   });
-  const newValue = (index: number): Fragment => given[index] ?? EMPTY;
+  const newValueAt = (index: number): Fragment => given[index] ?? EMPTY;
   const sets = changes.map(({ column, find }, index) => {
-    // A text that is too long is cut, so that its check names the column. PostgreSQL's own error would not.
-    const { maxLength } = column;
-    const fitting =
-      maxLength === undefined ? newValue(index) : sql`left(${newValue(index)}, ${raw(String(maxLength))})`;
-    return sql`${identifier(column.field)} = ${find ? cast(fitting, column) : newValue(index)}`;
+    const one = newValueAt(index);
+    return sql`${identifier(column.field)} = ${find ? cast(one, column) : one}`;
   });
   // Compares with the locked row: the statement's snapshot may have an older version.
   const conditions = changes.map(
     ({ column }, index) =>
-      sql`${exactText(reference(FOUND, column))} is distinct from ${exactText(newValue(index))}`,
+      sql`${exactText(reference(FOUND, column))} is distinct from ${exactText(newValueAt(index))}`,
   );
-  const differs = sql`(${join(conditions, ' or ')})`;
+  const isChanged = sql`(${join(conditions, ' or ')})`;
+  const differs = 'from' in rows ? sql`(not ${HAS_FAULTS} and ${isChanged})` : isChanged;
   const valuesOf = (alias: string, one: Recording): Fragment =>
     changedValues(alias, changes, one, [FOUND, ROOT]);
   const forHistory = recording
@@ -529,15 +530,8 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
     const areAllowed = required
       ? sql`, ${assertWrittenSql(raw('true'), raw('(select bool_and(allowed) from changed) is not false'))}`
       : EMPTY;
-    const fits = changes.flatMap(({ column: { maxLength }, find }, index) =>
-      find && maxLength !== undefined
-        ? [sql`char_length(${newValue(index)}) <= ${raw(String(maxLength))}`]
-        : [],
-    );
-    const results = [...checks.map(checkSql), ...fits].map(
-      (holds) => sql`not exists (select ${attempted} and not ${holds})`,
-    );
-    return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, written)} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[]${areAllowed}`;
+    const results = checks.map((one) => sql`not exists (select ${attempted} and not ${checkSql(one)})`);
+    return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, written)} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[], (select ${FAULTS} from given)${areAllowed}`;
   }
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
@@ -620,12 +614,16 @@ function bindRows(
   };
 }
 
-const bindChange = ({ column, value: given, hash, find }: Change, add: Parameters['add']): BoundChange => ({
-  column,
-  value: add(hash ?? given),
-  digest: hash === undefined || given === null ? undefined : given.split(':').map(add),
-  find: find === undefined ? undefined : add(find),
-});
+function bindChange(change: Change, add: Parameters['add']): BoundChange {
+  const { column, value: given, hash, find } = change;
+  return {
+    change,
+    column,
+    value: add(hash ?? given),
+    digest: hash === undefined || given === null ? undefined : given.split(':').map(add),
+    find: find === undefined ? undefined : add(find),
+  };
+}
 
 function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Statement<unknown> {
   const parameters = new Parameters();

@@ -90,6 +90,8 @@ export interface ResourceView extends PageLimits, Permissions {
   /** See `Resource`. */
   readonly maxCount: number | undefined;
   readonly countLevel: Level;
+  /** Maximum bytes of a value that is written. */
+  readonly maxValue: number;
   readonly databaseErrors: 'hidden' | 'shown';
   readonly constraints: ReadonlyMap<string, string>;
   /** How long caches may keep what anonymous clients read (seconds). */
@@ -163,7 +165,7 @@ type Base = Omit<
   | keyof Permissions
 >;
 
-type ViewSettings = AccessSettings & Partial<Pick<Settings, 'datetimeFormat'>>;
+type ViewSettings = AccessSettings & Partial<Pick<Settings, 'datetimeFormat' | 'maxBody'>>;
 
 /** What the registry and the settings say of a resource, the same for every caller. */
 function rulesOf(definition: Resource, model: Model, settings: ViewSettings, versionCipher: VersionCipher) {
@@ -186,6 +188,7 @@ function rulesOf(definition: Resource, model: Model, settings: ViewSettings, ver
       (method === 'GET' || !isOpen(needed(method)) || granted.some((action) => methodOf(action) === method)),
     costly: definition.costly ?? 'default',
     maxCount: definition.maxCount,
+    maxValue: settings.maxBody ?? Infinity,
     countLevel: definition.countLevel ?? 'admin',
     cache: definition.cache,
     constraints: new Map(Object.entries(definition.constraints ?? {})),

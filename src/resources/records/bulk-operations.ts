@@ -1,6 +1,7 @@
 // Deletes and changes selections of records for the admin area.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
+import { sql } from '../../db/fragment.ts';
 import type { Statement } from '../../db/rows.ts';
 import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
@@ -11,6 +12,7 @@ import {
   changePreviewStatement,
   chosenOnly,
   countStatement,
+  keysStatement,
   lockRecordsStatement,
   type ChangePreview,
 } from '../../query/statements/bulk-statements.ts';
@@ -26,12 +28,8 @@ import {
   type FlagColumn,
 } from '../../query/statements/dependent-statements.ts';
 import { compileWrite } from '../../query/statements/write.ts';
-import {
-  lengthened,
-  type Change,
-  type DeletePlan,
-  type UpdatePlan,
-} from '../../query/statements/write-plan.ts';
+import { MAX_TOGETHER, VALUE_FAULTS } from '../../query/statements/new-values.ts';
+import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
 import { isAlwaysShown } from '../access/resource-view.ts';
 import { inBatch, isForAdmins, type Caller } from '../access/access.ts';
@@ -47,7 +45,19 @@ const NONE: ReadonlySet<Column> = new Set();
 
 const countChanged = (): Problem => new Problem(409, messageOf('selectionChanged'));
 
-const notAllOfThem = (): Problem => new Problem(403, messageOf('notAllChangeable'));
+/** Maximum records that an error names. */
+const MAX_NAMED = 5;
+
+/** Records of the selection that the caller may not write: how many, and the keys of the first ones. */
+class NotWritable extends Error {
+  readonly count: number;
+  readonly keys: readonly string[];
+  constructor(count: number, keys: readonly string[]) {
+    super();
+    this.count = count;
+    this.keys = keys;
+  }
+}
 
 /** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
 const repeatedKey = (): Problem => new Problem(409, messageOf('repeatedKey'));
@@ -82,6 +92,23 @@ export const isReplaceable = (resource: AdminView, column: Column): boolean =>
   column.pattern === undefined &&
   column !== resource.loginName &&
   isAlwaysShown(resource, column);
+
+/** Adds why new values cannot be. @param faults see `faultsSql` */
+export function addValueFaults(changes: readonly Change[], faults: string, errors: FieldErrors): void {
+  [...faults].forEach((digit, index) => {
+    const fault = VALUE_FAULTS[Number(digit)];
+    // What is about all values together is at the last column.
+    const { column, maxBytes = 0 } = changes[index] ?? changes.at(-1) ?? {};
+    if (!fault || !column) return;
+    const max = {
+      required: 0,
+      longerThan: column.maxLength ?? 0,
+      wouldBeLarge: maxBytes,
+      largeTogether: MAX_TOGETHER,
+    }[fault];
+    addError(errors, column.key, messageOf(fault, { max }));
+  });
+}
 
 const isSet = (key: string, changes: readonly Change[]): boolean =>
   changes.some(({ column }) => column.key === key);
@@ -131,20 +158,25 @@ export function createBulk(
         const columns = changes.map(({ column }) => column);
         const rule = resource.allowed(write.kind, columns);
         const writable = rule ? { ...write.rows, where: [...write.rows.where, { rule }] } : write.rows;
-        if (rule && (await transaction.run(countStatement(writable))) !== expected) throw notAllOfThem();
+        const count = rule ? await transaction.run(countStatement(writable)) : expected;
+        if (rule && count !== expected) {
+          const others = {
+            ...write.rows,
+            where: [...write.rows.where, { rule: sql`(${rule}) is not true` }],
+          };
+          throw new NotWritable(expected - count, await transaction.run(keysStatement(others, MAX_NAMED)));
+        }
         const {
           matched,
           attempted,
           done,
           checks: results,
+          faults = '',
         } = await transaction.run(compileWrite(resource.writes, { ...write, rows: writable }));
         if (matched !== expected) throw countChanged();
         const errors: FieldErrors = {};
         addCheckErrors(checks, results, errors);
-        lengthened(changes).forEach(({ column: { key, maxLength = 0 } }, index) => {
-          if (!results[checks.length + index])
-            addError(errors, key, messageOf('longerThan', { max: maxLength }));
-        });
+        addValueFaults(changes, faults, errors);
         if (Object.keys(errors).length > 0) throw badBody(errors);
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
@@ -153,6 +185,13 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
+      if (error instanceof NotWritable) {
+        const { count, keys } = error;
+        const labels = await browsing.labelsOf(resource, new Set(keys));
+        const named = keys.map((key) => labels.get(key) ?? `#${key}`).join(', ');
+        const names = count > keys.length ? `${named}, …` : named;
+        throw new Problem(403, messageOf('notAllChangeable', { count, names }));
+      }
       const referring = () => models.map((model) => ({ model, excluded: NONE }));
       const { kind } = write;
       const records = kind === 'update' ? [changes] : [];
@@ -191,7 +230,11 @@ export function createBulk(
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
     return {
-      changes: changes.map((change) => ({ ...change, find: finds?.get(change.column.key) })),
+      changes: changes.map((change) => ({
+        ...change,
+        find: finds?.get(change.column.key),
+        maxBytes: resource.maxValue,
+      })),
       later: references.filter(isPartial).map((check) => atSetColumns(check, changes)),
     };
   }

@@ -63,14 +63,19 @@ function sentFieldOf(
   return byName && [column.name, byName];
 }
 
-/** Parses a JSON field for a column, or says why it is invalid. Checks `choices` as well. */
-export function parseField({ value, source, exact }: JsonField, column: Column): Parsed {
+/** Parses a JSON field for a column, or says why it is invalid. Checks `choices` and the bytes of the value as well. */
+export function parseField({ value, source, exact }: JsonField, column: Column, max = Infinity): Parsed {
   const parsed = checkChoice(
     column.type,
     column,
     column.choices,
   )(column.type.fromJson(value, source, column));
-  return exact === undefined || parsed.fault !== undefined ? parsed : { ...parsed, value: exact };
+  if (parsed.fault !== undefined) return parsed;
+  const text = exact ?? parsed.value;
+  const got = text.length * 3 > max ? Buffer.byteLength(text) : 0;
+  return got > max
+    ? { fault: messageOf('largeValue', { max, got }), value: text }
+    : { ...parsed, value: text };
 }
 
 /** Basic credentials end the user name at the first colon. */
@@ -134,7 +139,7 @@ function checkField(
     return;
   }
   const rule = column === loginName ? checkLoginName : isWholeKey(model, column) ? checkKey : undefined;
-  const field = parseField(sent, column);
+  const field = parseField(sent, column, resource.maxValue);
   const tooLong = body.digits.take(field.addedDigits);
   if (tooLong !== undefined) {
     addError(body.errors, key, tooLong);
