@@ -1,7 +1,7 @@
 // Deletes and changes selections of records for the admin area.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { sql } from '../../db/fragment.ts';
+import { sql, type Fragment } from '../../db/fragment.ts';
 import type { Statement } from '../../db/rows.ts';
 import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
@@ -47,17 +47,6 @@ const countChanged = (): Problem => new Problem(409, messageOf('selectionChanged
 
 /** Maximum records that an error names. */
 const MAX_NAMED = 5;
-
-/** Records of the selection that the caller may not write: how many, and the keys of the first ones. */
-class NotWritable extends Error {
-  readonly count: number;
-  readonly keys: readonly string[];
-  constructor(count: number, keys: readonly string[]) {
-    super();
-    this.count = count;
-    this.keys = keys;
-  }
-}
 
 /** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
 const repeatedKey = (): Problem => new Problem(409, messageOf('repeatedKey'));
@@ -140,6 +129,17 @@ export function createBulk(
   browsing: Browsing,
   models: readonly Model[],
 ) {
+  const read = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
+
+  /** Names the first of the records that the caller may not write. */
+  async function notAllOfThem(resource: AdminView, plan: ListPlan, rule: Fragment, count: number) {
+    const where = [...plan.where, { rule: sql`(${rule}) is not true` }];
+    const keys = await read(keysStatement({ ...plan, where }, MAX_NAMED));
+    const labels = await browsing.labelsOf(resource, new Set(keys));
+    const names = [...keys.map((key) => labels.get(key) ?? `#${key}`), ...(count > keys.length ? ['…'] : [])];
+    return new Problem(403, messageOf('notAllChangeable', { count, names: names.join(', ') }));
+  }
+
   /**
    * Runs the write, and rolls it back unless it matches the expected number of records and changes no others. Counts them first,
    * because the statement would lock all of them before it finds another number.
@@ -158,14 +158,9 @@ export function createBulk(
         const columns = changes.map(({ column }) => column);
         const rule = resource.allowed(write.kind, columns);
         const writable = rule ? { ...write.rows, where: [...write.rows.where, { rule }] } : write.rows;
-        const count = rule ? await transaction.run(countStatement(writable)) : expected;
-        if (rule && count !== expected) {
-          const others = {
-            ...write.rows,
-            where: [...write.rows.where, { rule: sql`(${rule}) is not true` }],
-          };
-          throw new NotWritable(expected - count, await transaction.run(keysStatement(others, MAX_NAMED)));
-        }
+        const allowed = rule ? await transaction.run(countStatement(writable)) : expected;
+        if (rule && allowed !== expected)
+          throw await notAllOfThem(resource, write.rows, rule, expected - allowed);
         const {
           matched,
           attempted,
@@ -185,13 +180,6 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      if (error instanceof NotWritable) {
-        const { count, keys } = error;
-        const labels = await browsing.labelsOf(resource, new Set(keys));
-        const named = keys.map((key) => labels.get(key) ?? `#${key}`).join(', ');
-        const names = count > keys.length ? `${named}, …` : named;
-        throw new Problem(403, messageOf('notAllChangeable', { count, names }));
-      }
       const referring = () => models.map((model) => ({ model, excluded: NONE }));
       const { kind } = write;
       const records = kind === 'update' ? [changes] : [];
@@ -245,8 +233,6 @@ export function createBulk(
     const column = model && findColumn(model, 'admin');
     return column && { model, column };
   }
-
-  const read = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
 
   return {
     /**
