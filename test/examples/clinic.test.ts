@@ -142,6 +142,20 @@ describe('the clinic', () => {
     }
   });
 
+  test('leads the staff to no page that they may not see', async () => {
+    for (const who of ASKED.filter((one) => one !== 'paul')) {
+      const browser = await logIn(service, who, PASSWORD);
+      const found = new Set(['/admin/']);
+      for (const path of found) {
+        const { status, text } = await browser.get(path);
+        assert.equal(status, 200, `${who} ${path}`);
+        if (found.size > 300) continue;
+        for (const [, href = ''] of text.matchAll(/<a[^>]* href="(\/admin\/[^"?#]*)"/g))
+          if (!/export|logout/.test(href)) found.add(href);
+      }
+    }
+  });
+
   test('moves no record out of what its writer may write', async () => {
     const [visit] = (await rowsFor('dora', 'visit')) ?? [];
     assert.ok(visit);

@@ -4,7 +4,8 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { hasAddress } from '../../resources/records/checked-body.ts';
+import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
@@ -12,7 +13,7 @@ import type { FormField, References, TypedValues } from './form-field.ts';
 import { arrayToText } from '../web/array-lines.ts';
 import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
-import { LinkParameters } from '../web/admin-links.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import { t } from '../web/language.ts';
 import { messagesOf } from '../web/widgets.ts';
@@ -43,6 +44,17 @@ const DROPPED_FIELDS = new Set([
 
 export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminView | undefined =>
   references && resources.get(references.name);
+
+/** The address of the record that a foreign key refers to; undefined where the caller sees none. */
+export function relatedAddress(
+  record: LabeledRecord,
+  column: Column,
+  context: AdminContext,
+): string | undefined {
+  const [related, key] = [relatedOf(column, context), keyIn(record, column)];
+  const isSeen = related && key !== null && typeof record.labels[column.key] === 'string' && hasAddress(key);
+  return isSeen ? links.record(related.name, key) : undefined;
+}
 
 /** Finds a record by its key. */
 async function findRecord(

@@ -24,7 +24,7 @@ export function mergedRow(row: InlineRow, stored: StoredRecord, errors: FieldErr
   addError(errors, rowName(row), t('rowHasChanged'));
   const kept = row.isDeleted ? [] : differences.filter(({ changedBy }) => changedBy !== 'theirs');
   for (const { field, theirs, changedBy } of kept) {
-    const text = shortened(stored.labels[field.column.key] ?? theirs?.text ?? '', 40);
+    const text = shortened(stored.labels[field.column.key] || (theirs?.text ?? ''), 40);
     if (!changedBy) addError(errors, field.name, theirs ? t('isNow', { text }) : t('nowTooLong'));
   }
   const typed = new Map([...now.typed, ...kept.map(({ field, mine }) => [field.column, mine] as const)]);

@@ -3,7 +3,6 @@ import { foreignKeysOf, isAmong, type Column } from '../../db/schema/model.ts';
 import { keySegment } from '../../http/message/key-segment.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { recordActions, type AdminView } from '../../resources/access/admin-view.ts';
-import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
@@ -35,7 +34,7 @@ import {
 } from './inline-rows.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
-import { fieldRenderers, relatedOf } from '../fields/references.ts';
+import { fieldRenderers, relatedAddress, relatedOf } from '../fields/references.ts';
 import { shortened, shownColumn, badgesOf } from '../web/display-text.ts';
 import { wholeValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
@@ -62,10 +61,9 @@ const factRow = ({ title }: Column, content: Content): Html =>
 
 /** A read-only column. */
 function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContext): Html {
-  const [related, key] = [relatedOf(column, context), keyIn(record, column)];
-  const isLinked = related && key !== null && hasAddress(key);
+  const address = relatedAddress(record, column, context);
   const shown = wholeValue(record, column);
-  return factRow(column, isLinked ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : shown);
+  return factRow(column, address === undefined ? shown : html`<a href="${address}">${shown}</a>`);
 }
 
 /** A column whose value is too long for the form. */

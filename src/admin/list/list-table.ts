@@ -10,6 +10,7 @@ import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import type { ListState } from '../web/list-state.ts';
 import { textsOf } from '../fields/form-field.ts';
+import { relatedAddress } from '../fields/references.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { seenValue } from '../web/seen-value.ts';
 import { t } from '../web/language.ts';
@@ -111,20 +112,20 @@ function cell(
   record: LabeledRecord,
   column: Column,
   isFirst: boolean,
-  { resources, resource }: ResourceContext,
+  context: ResourceContext,
   show: ShowCell,
 ): Html {
   const shown = seenValue(record, column, show(record, column), isFirst);
   const key = keyIn(record, column);
-  const isLinked = key !== null && column.references && resources.has(column.references.name);
+  const address = relatedAddress(record, column, context);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const first = hasText ? shown : shortened(record.label);
   const content: Content =
     isFirst && hasAddress(record.id)
-      ? html`<a href="${links.record(resource.name, record.id)}">${first}</a>`
-      : isLinked && column.references && hasAddress(key)
-        ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
+      ? html`<a href="${links.record(context.resource.name, record.id)}">${first}</a>`
+      : address !== undefined
+        ? html`<a href="${address}">${shown}</a>`
         : shown;
   const cellAttributes = attributes({ class: cellClass(column), 'data-label': column.title });
   return isFirst

@@ -7,7 +7,7 @@ import type { Named } from './look-up.ts';
 
 /** A record with its label and the labels of the records that it refers to. Long values may be cut. */
 export interface LabeledRecord extends Named {
-  /** The label of the related record, by the foreign key's JSON key; null where there is no such record or label. */
+  /** The label of the related record, by the foreign key's JSON key; null where the caller sees no such record, empty where it has no label. */
   readonly labels: Readonly<Record<string, string | null>>;
   readonly fields: JsonFields;
   /** The keys of the related records, by the names of foreign keys of several columns. */
@@ -87,10 +87,7 @@ function labeledRecordOf(parts: JsonFields, fields: JsonFields): LabeledRecord {
     id,
     label: typeof label === 'string' && isVisible(label) ? label : `#${id}`,
     labels: Object.fromEntries(
-      Object.entries(labels ?? {}).map(([key, text]) => [
-        key,
-        text !== null && isVisible(text) ? text : null,
-      ]),
+      Object.entries(labels ?? {}).map(([key, text]) => [key, text !== null && !isVisible(text) ? '' : text]),
     ),
     fields,
     keys: JSON.parse(parts.get('keys')?.source ?? '{}') as Record<string, string | null>,
