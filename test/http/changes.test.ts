@@ -53,6 +53,8 @@ interface Events {
   readonly changes: Change[];
   /** The ids of all events, heartbeats included. */
   readonly ids: string[];
+  /** What was sent, without the changes. */
+  readonly silent: string[];
   /** Resolves when the stream has ended. */
   readonly ended: Promise<void>;
   readonly close: () => void;
@@ -65,12 +67,13 @@ function follow(base: string, query: string, headers: Record<string, string>): P
       `${base}/api/-/changes/${query}`,
       { headers: { accept: 'text/event-stream', ...headers } },
       (response) => {
-        const [changes, ids]: [Change[], string[]] = [[], []];
+        const [changes, ids, silent]: [Change[], string[], string[]] = [[], [], []];
         let rest = '';
         response.setEncoding('utf8');
         response.on('data', (chunk: string) => {
           const blocks = `${rest}${chunk}`.split('\n\n');
           rest = blocks.pop() ?? '';
+          silent.push(...blocks.filter((block) => !block.includes('data: ')));
           for (const block of blocks)
             for (const line of block.split('\n')) {
               if (line.startsWith('id: ')) ids.push(line.slice(4));
@@ -79,7 +82,14 @@ function follow(base: string, query: string, headers: Record<string, string>): P
         });
         const ended = new Promise<void>((end) => response.on('close', end));
         response.on('error', () => undefined);
-        resolve({ status: response.statusCode ?? 0, changes, ids, ended, close: () => sent.destroy() });
+        resolve({
+          status: response.statusCode ?? 0,
+          changes,
+          ids,
+          silent,
+          ended,
+          close: () => sent.destroy(),
+        });
       },
     );
     sent.on('error', reject);
@@ -117,6 +127,13 @@ describe('the change feed', () => {
     assert.equal(status, 200, body);
     return json.objects as Change[];
   };
+
+  /** The lines of NDJSON after a cursor: the changes, and at last the position. */
+  async function linesAfter(cursor: string, name = 'ada'): Promise<{ changes: Change[]; meta: Change }> {
+    const { text: body } = await get(name, `?after=${cursor}`, { accept: 'application/x-ndjson' });
+    const lines = body.trimEnd().split('\n').map((line) => JSON.parse(line)); // prettier-ignore
+    return { changes: lines.slice(0, -1), meta: lines.at(-1).meta };
+  }
 
   test('has each change with who made it, and the values before and after', async () => {
     const start = await now();
@@ -157,8 +174,7 @@ describe('the change feed', () => {
     const first = (await get('ada')).json;
     const [oldest] = await service.sql`select model, record from vitrine_history order by id limit 1`;
     assert.deepEqual([first.objects[0].model, String(first.objects[0].record)], [oldest?.['model'], oldest?.['record']]); // prettier-ignore
-    const lines = (await get('ada', `?after=${start}`, { accept: 'application/x-ndjson' })).text.trimEnd();
-    assert.deepEqual(pluck(lines.split('\n').map((line) => JSON.parse(line) as object), 'record'), records); // prettier-ignore
+    assert.deepEqual(pluck((await linesAfter(start)).changes, 'record'), records);
   });
 
   test('large values make the pages shorter, and a search for a visible change goes on', async () => {
@@ -245,6 +261,54 @@ describe('the change feed', () => {
     assert.deepEqual(await pages(second), plain);
   });
 
+  /** Entries that only admins see, and then one that all see. */
+  async function manyHidden(): Promise<void> {
+    await service.sql`insert into vitrine_history (door, action, model, record, after)
+      select 'api', 'create', case n when 30000 then 'note' else 'ledger' end, n::text, '{}' from generate_series(1, 30000) n`;
+  }
+
+  test('a request looks at a bounded number of entries, and says from where to go on', async () => {
+    const start = await now('eve');
+    await manyHidden();
+    const page = await get('eve', `?after=${start}`);
+    assert.deepEqual([page.json.objects, page.json.meta.more], [[], true]);
+    assert.deepEqual(pluck(await changesAfter(page.json.meta.after as string, 'eve'), 'record'), [30_000]);
+    const lines = await linesAfter(start, 'eve');
+    assert.deepEqual([lines.changes, lines.meta.more], [[], true]);
+    const rest = await linesAfter(lines.meta.after as string, 'eve');
+    assert.deepEqual([pluck(rest.changes, 'record'), rest.meta.more], [[30_000], false]);
+    const end = await linesAfter('now');
+    assert.deepEqual([end.changes, end.meta.more], [[], false]);
+    assert.deepEqual(await changesAfter(end.meta.after as string), []);
+  });
+
+  test('a stream of events moves the position also where the caller sees nothing', async () => {
+    const start = await now('eve');
+    await manyHidden();
+    const events = await follow(service.base, `?after=${start}`, as('eve'));
+    await eventually(() => events.changes.length === 1, 'the visible change');
+    events.close();
+    assert.equal(events.ids.length, 3);
+    for (const [at, entries] of [
+      [0, 30_000],
+      [1, 10_000],
+    ] as const)
+      // prettier-ignore
+      assert.equal((await linesAfter(events.ids[at] ?? '')).changes.length, entries);
+  });
+
+  test('a stream that ends before its first event has told its position', async () => {
+    const events = await follow(service.base, '?after=now', as('ada'));
+    await eventually(() => events.silent.length === 1, 'the first lines');
+    events.close();
+    assert.match(events.silent[0] ?? '', /^retry: 1000\nid: \S+$/);
+    await send('ada', 'POST', 'note/', { text: 'missed' });
+    const again = await follow(service.base, '?after=now', { ...as('ada'), 'last-event-id': events.ids[0] ?? '' }); // prettier-ignore
+    await eventually(() => again.changes.length === 1, 'the change in between');
+    again.close();
+    assert.equal(again.changes[0].after.text, 'missed');
+  });
+
   test('shows a token only the changes in its scope', async () => {
     const token = await send('ada', 'POST', '-/tokens/', { resources: ['note'], methods: ['GET'] });
     const start = await now();
@@ -260,9 +324,7 @@ describe('the change feed', () => {
     await service.sql`insert into vitrine_history (door, action, model, record, after) values ('api', 'create', 'setting', 'a"b', ${'{"id":"a\\"b","value":{\n"x":\r\n1}}'})`;
     const [change] = await changesAfter(start);
     assert.deepEqual([change.record, change.after], ['a"b', { id: 'a"b', value: { x: 1 } }]);
-    const lines = (await get('ada', `?after=${start}`, { accept: 'application/x-ndjson' })).text;
-    assert.equal(lines.split('\n').length, 2);
-    assert.deepEqual(JSON.parse(lines), change);
+    assert.deepEqual((await linesAfter(start)).changes, [change]);
   });
 
   test('a forged or malformed cursor, and any other parameter, is 400', async () => {
@@ -302,9 +364,9 @@ describe('the change feed', () => {
     await send('ada', 'POST', 'note/', { text: 'after' });
     await eventually(() => events.changes.length === 2, 'the second change');
     events.close();
-    assert.deepEqual(events.ids, pluck(events.changes, 'id'));
+    assert.deepEqual(events.ids.slice(1), pluck(events.changes, 'id'));
     assert.deepEqual(events.changes, await changesAfter(start));
-    const again = await follow(service.base, `?after=${start}`, { ...as('ada'), 'last-event-id': events.ids[0] ?? '' }); // prettier-ignore
+    const again = await follow(service.base, `?after=${start}`, { ...as('ada'), 'last-event-id': events.ids[1] ?? '' }); // prettier-ignore
     await eventually(() => again.changes.length > 0, 'the change after the last event');
     again.close();
     assert.deepEqual(again.changes, events.changes.slice(1));

@@ -38,8 +38,10 @@ const LIMITS = {
   full: messageOf('tooManyStreams'),
 };
 
-/** A page ends after so many changes, characters, or parts of the history. */
-const PAGE = { changes: 1_000, characters: 1_048_576, spans: 1_000 };
+/** A page ends after so many changes or characters. */
+const PAGE = { changes: 1_000, characters: 1_048_576 };
+/** Parts of the history in which a request looks for changes that its caller sees. Then it says how far it has come. */
+const MAX_SPANS = 20;
 /** Milliseconds until a stream without changes sends a heartbeat. Proxies end connections that are silent for a minute. */
 const HEARTBEAT = 15_000;
 /** The value of `after` for the changes from now on. */
@@ -88,12 +90,16 @@ export function createChangeFeed(options: ChangesOptions) {
     return changes.read(database, access, seen, { after, upTo });
   }
 
+  /** From where a client goes on, and whether it may do so at once. */
+  const metaOf = (end: bigint, upTo: bigint): string =>
+    JSON.stringify({ after: changes.freshCursor(end), more: end < upTo });
+
   async function page(request: ApiRequest, access: Access, start: bigint): Promise<Reply> {
     const upTo = finalId(await watermark.now());
     const objects: string[] = [];
     let [end, size, isFull] = [start, 0, false];
-    // Only what the caller sees decides where a page ends, and whether more follows.
-    for (let spans = 0; end < upTo && !isFull && spans < PAGE.spans; spans += 1) {
+    // Up to this many parts, only what the caller sees decides where a page ends, and whether more follows.
+    for (let spans = 0; end < upTo && !isFull && spans < MAX_SPANS; spans += 1) {
       const span = await read(request, access, end, upTo);
       for (const { position, json } of span.changes) {
         isFull = objects.length >= PAGE.changes || size >= PAGE.characters;
@@ -104,39 +110,43 @@ export function createChangeFeed(options: ChangesOptions) {
       }
       if (!isFull) end = span.end;
     }
-    const meta = JSON.stringify({ after: changes.freshCursor(end), more: end < upTo });
-    return json(200, `{"meta":${meta},"objects":[${objects.join()}]}`);
+    return json(200, `{"meta":${metaOf(end, upTo)},"objects":[${objects.join()}]}`);
   }
 
   async function* lines(request: ApiRequest, access: Access, start: bigint): AsyncGenerator<string> {
     const upTo = finalId(await watermark.now());
-    for (let end = start; end < upTo && !isClosing();) {
+    let [end, silent] = [start, 0];
+    while (end < upTo && silent < MAX_SPANS && !isClosing()) {
       const span = await read(request, access, end, upTo);
-      if (span.changes.length > 0) yield `${span.changes.map((change) => change.json).join('\n')}\n`;
       end = span.end;
+      silent = span.changes.length > 0 ? 0 : silent + 1;
+      if (silent === 0) yield `${span.changes.map((change) => change.json).join('\n')}\n`;
     }
+    yield `{"meta":${metaOf(end, upTo)}}\n`;
   }
 
   /** Ends when the service closes, and when the caller loses the access. */
   async function* events(request: ApiRequest, start: bigint): AsyncGenerator<string> {
-    yield `retry: 1000\n\n`;
     let end = start;
+    // An event without data sets only the position from which the client continues.
+    const position = (): string => `id: ${changes.freshCursor(end)}\n\n`;
+    yield `retry: 1000\n${position()}`;
     for (let silentSince = performance.now(); ;) {
       const upTo = finalId(await watermark.tick());
+      let silent = 0;
       do {
         if (isClosing()) return;
         const access = await admit(request, true);
         const span = await read(request, access, end, upTo);
         end = span.end;
-        if (span.changes.length > 0) {
-          silentSince = performance.now();
-          yield span.changes.map((change) => `id: ${change.id}\ndata: ${change.json}\n\n`).join('');
-        }
-      } while (end < upTo);
-      if (performance.now() - silentSince < HEARTBEAT) continue;
+        silent = span.changes.length > 0 ? 0 : silent + 1;
+        if (silent > 0) continue;
+        silentSince = performance.now();
+        yield span.changes.map((change) => `id: ${change.id}\ndata: ${change.json}\n\n`).join('');
+      } while (end < upTo && silent < MAX_SPANS);
+      if (silent < MAX_SPANS && performance.now() - silentSince < HEARTBEAT) continue;
       silentSince = performance.now();
-      // An event without data sets only the position from which the client continues.
-      yield `: heartbeat\nid: ${changes.freshCursor(end)}\n\n`;
+      yield `: heartbeat\n${position()}`;
     }
   }
 

@@ -299,7 +299,7 @@ export const ACCOUNT_PATHS: JsonSchema = {
       responses: {
         200: {
           description:
-            'A page. As `application/x-ndjson`, all changes until now; as `text/event-stream`, also those to come.',
+            'A page. As `application/x-ndjson`, the changes until now, and a last line with `meta`; as `text/event-stream`, also those to come.',
           content: {
             ...content('Changes'),
             'application/x-ndjson': { schema: { type: 'string' } },
