@@ -380,7 +380,7 @@ describe('bulk actions', () => {
     assert.deepEqual(offered, ['name', 'amount', 'price', 'ready', 'note', 'extra', 'kind_id']);
     const inTexts = [...first.text.matchAll(/name="_in" value="([^"]*)"/g)].map(([, key]) => key);
     assert.deepEqual(inTexts, ['name', 'note']);
-    assert.match(first.text, /<input[^>]*name="amount"[^>]*type="number"/);
+    assert.match(first.text, /<input[^>]*name="amount"[^>]*inputmode="numeric"/);
     const typed = { _column: ['amount', 'kind_id', 'note'], amount: '2', kind_id: '2', note: 'x' };
     const second = await submit(first, 'record', typed);
     assert.match(readable(second), /^Change Amount, Note, Kind of 4 records\?/);

@@ -6,7 +6,7 @@ import type { ChangePreview } from '../../query/statements/bulk-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import { addValueFaults, isReplaceable, type BulkChange } from '../../resources/records/bulk-operations.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import { fieldsOf, textsOf, type FormField, type TypedValues } from '../fields/form-field.ts';
+import { fieldsOf, type FormField, type TypedValues } from '../fields/form-field.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { refusalOf } from '../form/save.ts';
 import {
@@ -21,6 +21,7 @@ import { shortened } from '../web/display-text.ts';
 import { phrase, t } from '../web/language.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { textsOf } from '../web/read-text.ts';
 import { inputField, messagesOf, table } from '../web/widgets.ts';
 import { answerSteps, valuesWithLabels, type ActionSteps, type ShowValue } from './action-steps.ts';
 import { endOf, selectionTarget, type BulkContext } from './target.ts';

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { Widget } from '../../db/schema/presentation.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
-import type { ElementFacts } from '../../db/types/column-type.ts';
 import { isRelative } from '../../db/types/dates.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
@@ -14,14 +13,14 @@ import { jsonFieldInTurns, type JsonField, type JsonFields } from '../../resourc
 import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import { links } from '../web/admin-links.ts';
-import { arrayToText, textToArray } from '../web/array-lines.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Attributes, type Html } from '../web/html.ts';
 import { outerLink, webAddress } from '../web/addresses.ts';
 import { t } from '../web/language.ts';
 import { indentedJson } from '../web/indented-json.ts';
-import { exactText, isDateTime, localText, utcOf, zoneFault } from '../web/time-zone.ts';
+import { faultOf, isWhole, pageWriting, readText, shownText, textsOf } from '../web/read-text.ts';
+import { isDateTime, localText, withZone } from '../web/time-zone.ts';
 import { timeZone } from '../web/presentation.ts';
 import { LONGEST_RENDERED, renderMarkdown } from '../web/markdown.ts';
 import { pictureOf } from '../web/seen-value.ts';
@@ -29,8 +28,11 @@ import { controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL, or the default. */
 export interface Typed {
+  /** The value in the format of the API; with a fault, the text that was typed. */
   readonly text: string;
   readonly isNull: boolean;
+  /** Why the text is not one value. */
+  readonly fault?: Message | string | undefined;
 }
 
 /** The values of all fields of a form. */
@@ -81,12 +83,6 @@ const takesAnyText = ({ type, labels, choices }: Column): boolean =>
 const mustHaveText = (column: Column): boolean =>
   takesAnyText(column) && !column.nullable && !column.hasDefault;
 
-/** The values of a column with a fixed set of choices. */
-export const textsOf = ({
-  labels,
-  choices,
-}: Pick<ElementFacts, 'labels' | 'choices'>): readonly string[] | undefined => labels ?? choices?.map(String);
-
 /** The value of the option for NULL or the default. It differs from all choices, since one of them may be the empty text. */
 function noChoice(column: Column): string {
   const texts = textsOf(column);
@@ -120,10 +116,6 @@ export function withoutReturns(text: string, keepsLone = false): string {
   return units.toString('utf16le', 0, length);
 }
 
-/** A date-time in the format of the API: browsers write a T before the time and omit zero seconds. */
-const toApiFormat = (text: string): string =>
-  text.replace(/^(\d{4,}-\d\d-\d\d)T/, '$1 ').replace(/^((?:.* )?\d\d:\d\d)$/, '$1:00');
-
 const EXACT: Attributes = { spellcheck: 'false', autocapitalize: 'none' };
 /**
  * The attributes of the inputs of widgets. Their type is `text`: with `type="email"` and others, browsers change values, or do not send
@@ -138,26 +130,7 @@ const INPUT_OF_WIDGET: Readonly<Partial<Record<Widget, Attributes>>> = {
   code: { ...EXACT, class: 'code', wrap: 'off' },
 };
 
-const hasTime = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
-
-/**
- * The `step` of a number input: 1, the column's decimal places, or any. Browsers count steps from the initial value, so an initial
- * value with more decimals would make every valid value invalid.
- */
-function stepOf({ castType, scale }: Column, text: string): string {
-  const digits = castType.startsWith('int') ? 0 : scale;
-  const typed = text.split('.')[1]?.length ?? 0;
-  if (digits === undefined || typed > Math.max(0, digits)) return 'any';
-  return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
-}
-
-/** The `min` and `max` of a number input; none if the stored value is outside, or the browser would not send the form. */
-function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
-  const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
-  return isBeyond ? {} : { min, max };
-}
-
-/** The same for a date or time input, whose value has a T between date and time. */
+/** The `min` and `max` of a date or time input; none if the stored value is outside, or the browser would not send the form. */
 function momentBoundsOf(column: Column, value: string): Attributes {
   const [min, max] = [column.earliest, column.latest].map((bound) => {
     if (bound === undefined || isRelative(bound)) return undefined;
@@ -166,10 +139,6 @@ function momentBoundsOf(column: Column, value: string): Attributes {
   const isBeyond = value !== '' && (value < (min ?? '') || value > (max ?? '~'));
   return isBeyond ? {} : { min, max };
 }
-
-/** Whether a number input can hold the text: browsers clear one whose number is too large for JavaScript. */
-const isNumeral = (text: string): boolean =>
-  text === '' || (/^-?\d+(\.\d+)?$/.test(text) && Number.isFinite(Number(text)));
 
 /** The value of a date or time input; undefined if the input cannot hold the text. */
 function dateTimeValue({ type }: Column, text: string): string | undefined {
@@ -190,6 +159,10 @@ function arrayHint({ elementFacts, nullable, choiceLabels }: Column): string {
   const none = nullable ? t('emptyArray') : '';
   return [t('elementPerLine'), none, isOneOf].filter(Boolean).join(' ');
 }
+
+/** A value as its form shows it. */
+export const shownTyped = (column: Column, { text, fault }: Typed): string =>
+  fault === undefined ? shownText(column, text, pageWriting()) : text;
 
 /** The field of a column in a form, of a new record or of a stored one. */
 export class FormField {
@@ -258,15 +231,17 @@ export class FormField {
       const isNull = this.isNullIfEmpty && form.get(this.emptyName) === undefined;
       return { text: withoutReturns(sent), isNull };
     }
-    const plain = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
-    const trimmed = isDateTime(column) ? utcOf(plain) : this.isJson ? withoutReturns(plain) : plain;
-    if (!column.type.element) return { text: trimmed, isNull: trimmed === '' };
-    const text = textToArray(
-      withoutReturns(trimmed),
-      column,
-      column.nullable || this.hidesDefault ? '' : '[]',
-    );
-    return { text, isNull: text === '' };
+    const trimmed = withoutReturns(ticked.trim());
+    if (column.type.input.control === 'checkbox') return { text: trimmed, isNull: trimmed === '' };
+    const writing = pageWriting();
+    const reading = readText(column, trimmed, writing);
+    const fault = faultOf(column, reading, writing);
+    // Browsers write a T before a time, which people do not.
+    const shown = isDateTime(column) ? trimmed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ') : trimmed;
+    if (fault !== undefined) return { text: shown, isNull: false, fault };
+    const { text = trimmed } = reading;
+    const isEmptyArray = text === '' && column.type.element && !column.nullable && !this.hidesDefault;
+    return isEmptyArray ? { text: '[]', isNull: false } : { text, isNull: text === '' };
   }
 
   /** A text as the form shows it. */
@@ -289,9 +264,16 @@ export class FormField {
     return { text: this.shown(text ?? ''), isNull: !(text === '' && this.takesAnyText) && !isChosen };
   }
 
+  /** A text that `read` takes for the same value, also in another time zone. */
+  private sentAgain(typed: Typed): string {
+    const { column } = this;
+    if (typed.fault === undefined && isDateTime(column)) return withZone(typed.text);
+    return column.type.element ? typed.text : shownTyped(column, typed);
+  }
+
   /** Hidden fields that send this value again. */
-  carried({ text, isNull }: Typed): readonly (readonly [name: string, value: string])[] {
-    const value = isNull && text === '' ? noChoice(this.column) : exactText(this.column, text);
+  carried({ text, isNull, fault }: Typed): readonly (readonly [name: string, value: string])[] {
+    const value = isNull && text === '' ? noChoice(this.column) : this.sentAgain({ text, isNull, fault });
     return [[this.name, value], ...(isNull || text !== '' ? [] : [[this.emptyName, '1'] as const])];
   }
 
@@ -311,10 +293,9 @@ export class FormField {
   /** The JSON value of what was typed, or its fault. */
   async json(typed: Typed): Promise<JsonField | { readonly fault: Message | string }> {
     const { column, maxLength } = this;
-    const { text } = typed;
+    const { text, fault } = typed;
     // `boundedForm` may already have truncated it.
     if (text.length > maxLength) return { fault: t('tooLongHere', { max: maxLength }) };
-    const fault = isDateTime(column) ? zoneFault(text) : undefined;
     if (fault !== undefined) return { fault };
     if (this.isEmpty(typed)) return column.nullable ? NULL : { fault: messageOf('required') };
     if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY_ELEMENTS };
@@ -414,14 +395,21 @@ export class FormField {
     const yesOrNo = [['true', choiceLabel(column, 'true', t('yes'))], ['false', choiceLabel(column, 'false', t('no'))]] as const; // prettier-ignore
     if (control === 'checkbox') return this.select(typed, yesOrNo, common);
     const texts = textsOf(column);
-    if (texts) return this.select(typed, texts.map((text) => [text, choiceLabel(column, text)]), common); // prettier-ignore
+    const writing = pageWriting();
+    const labelOf = (text: string): string => choiceLabel(column, text, shownText(column, text, writing));
+    if (texts)
+      return this.select(
+        typed,
+        texts.map((text) => [text, labelOf(text)]),
+        common,
+      );
     const hasBreaks = LINE_BREAK.test(typed.text);
     if (references?.options) {
       const options = references.options.map(({ id: key, label }) => [key, label] as const);
       return html`${this.select(typed, options, common)} ${!this.isInRow && this.openLink(typed, options)}`;
     }
     if (references && !hasBreaks) return this.reference(typed, state, common);
-    const text = column.type.element ? arrayToText(typed.text, column) : typed.text;
+    const text = shownTyped(column, typed);
     const lines = text.split('\n', MAX_LINES).length;
     if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
       const isCode = column.type.input.json === 'json';
@@ -430,14 +418,9 @@ export class FormField {
       // HTML parsers drop the first line break of a textarea, so one is added.
       return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(least, lines + 1))}"${attributes(kind ?? {})}>${'\n'}${longText ?? text}</textarea>`;
     }
-    if (control === 'number' && isNumeral(typed.text)) {
-      const bounds = attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) });
-      return html`<input${common} type="number" value="${typed.text}" ${bounds} />`;
-    }
-    const local = isDateTime(column) ? localText(typed.text) : typed.text;
     if (control === 'date' || control === 'time' || control === 'datetime-local') {
       // Only a text input takes an offset.
-      const value = zoneFault(typed.text) === undefined ? dateTimeValue(column, local) : undefined;
+      const value = typed.fault === undefined ? dateTimeValue(column, text) : undefined;
       const step = control === 'date' ? undefined : 1;
       if (value !== undefined)
         return html`<input${common}
@@ -447,10 +430,15 @@ export class FormField {
         />`;
     }
     const isShort = (column.maxLength ?? LONG) < LONG;
+    // An input of the type `number` reads numbers in the language of the browser, which may not be that of the page.
+    const keys = control === 'number' && {
+      inputmode: isWhole(column) ? 'numeric' : 'decimal',
+      autocomplete: 'off',
+    };
     return html`<input${common}
       type="text"
-      value="${longText ?? local}"
-      ${attributes({ size: isShort ? column.maxLength : undefined, ...(widget && INPUT_OF_WIDGET[widget]) })}
+      value="${longText ?? text}"
+      ${attributes({ size: isShort ? column.maxLength : undefined, ...keys, ...(widget && INPUT_OF_WIDGET[widget]) })}
     />`;
   }
 
@@ -503,9 +491,9 @@ export class FormField {
   }
 
   /** A value that can no longer be saved, to copy. */
-  renderCopy({ text }: Typed, longText: Html | undefined): Html {
+  renderCopy(typed: Typed, longText: Html | undefined): Html {
     const { column, id, label } = this;
-    const shown = column.type.element ? arrayToText(text, column) : text;
+    const shown = shownTyped(column, typed);
     const state = attributes({ id, rows: shown.split('\n', MAX_LINES).length, readonly: true });
     return labeledField(id, label, html`<textarea${state}>${'\n'}${longText ?? shown}</textarea>`);
   }
@@ -544,15 +532,16 @@ export const valuesOf = (
 /** Whether two values are equal, apart from the kind of line breaks, which browsers do not keep. */
 export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
   if (!one || !other) return one === other;
+  if (one.fault !== undefined || other.fault !== undefined) return false;
   const isOneNull = one.isNull && one.text === '';
   const isOtherNull = other.isNull && other.text === '';
   return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
 }
 
 /** A short digest of a value, by which a later request can tell whether it has changed. */
-export const digestOf = ({ text, isNull }: Typed): string =>
+export const digestOf = ({ text, isNull, fault }: Typed): string =>
   createHash('sha256')
-    .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
+    .update(isNull && text === '' ? 'null' : `${fault ? 'fault' : 'text'} ${withoutReturns(text)}`)
     .digest('base64url')
     .slice(0, 12);
 

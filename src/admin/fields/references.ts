@@ -9,8 +9,7 @@ import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
-import type { FormField, References, TypedValues } from './form-field.ts';
-import { arrayToText } from '../web/array-lines.ts';
+import { shownTyped, type FormField, type References, type TypedValues } from './form-field.ts';
 import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
@@ -220,9 +219,8 @@ export const labelIn = (references: References | undefined, key: string): string
 /** Escapes the long texts of a form in pieces: escaping 1 MB at once would block the event loop for up to 60 ms. */
 export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
   const rendered = new Map<Column, Html>();
-  for (const [column, { text }] of typed)
-    if (text.length > PIECE)
-      rendered.set(column, await htmlInPieces(column.type.element ? arrayToText(text, column) : text));
+  for (const [column, value] of typed)
+    if (value.text.length > PIECE) rendered.set(column, await htmlInPieces(shownTyped(column, value)));
   return rendered;
 }
 

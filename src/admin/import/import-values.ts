@@ -68,7 +68,7 @@ function valueOf(cell: string | null, { column, format }: MappedColumn): string 
   if (type.input.json === 'json') {
     const json = text.trim();
     if (json === '' || (json === 'null' && nullable)) return null;
-    return json === 'null' ? json : textToArray(json, column, '');
+    return json === 'null' || !type.element ? json : textToArray(json, type.element, (line) => line);
   }
   if (text === '') return isFreeText(column) ? text : null;
   if (text.length > LONGEST_VALUE) return text;

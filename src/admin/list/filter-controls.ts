@@ -1,13 +1,24 @@
 // The controls of the filter panel: what the filters of a list say about a column, and the filters that its fields mean.
 import { splitCsv } from '../../query/parse/filter-values.ts';
 import type { Column } from '../../db/schema/model.ts';
+import { COLUMN_TYPES } from '../../db/types/column-types.ts';
+import { textOf } from '../../messages.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import { recordMeant, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
 import { t, type PlainCode } from '../web/language.ts';
-import { dayStartingAt, isDateTime, startOfDay, today, utcOf, zoneFault } from '../web/time-zone.ts';
+import {
+  elementOf,
+  faultOf,
+  isWhole,
+  pageWriting,
+  readText,
+  shownText,
+  type Readable,
+} from '../web/read-text.ts';
+import { dayStartingAt, isDateTime, startOfDay, today } from '../web/time-zone.ts';
 import {
   choicesOf,
   COMPARISONS,
@@ -112,7 +123,9 @@ export function shownIn(filters: readonly ListFilter[], { path, column, kind, ch
     const taken = own.flatMap(({ parameter, operator }) => {
       const hasTime = isDateTime(column);
       const at = ['gte', hasTime ? 'lt' : 'lte'].indexOf(operator);
-      const text = hasTime ? dayAfter(dayStartingAt(parameter.value) ?? '', -at) : parameter.value;
+      const text = hasTime
+        ? dayAfter(dayStartingAt(parameter.value) ?? '', -at)
+        : shownText(column, parameter.value, pageWriting());
       if (text === undefined || bounds[at] !== '') return [];
       bounds[at] = text;
       return [parameter];
@@ -154,14 +167,47 @@ function equalTo({ path, title }: Control, values: readonly string[]): readonly 
   return ids.map((value) => ({ name: path, value }));
 }
 
-/** The filters of two bounds. Those of a date-time are days. Invalid values are passed on, so that the list reports them. */
-function between({ path, column }: Control, from = '', to = ''): readonly Parameter[] {
-  const hasTime = isDateTime(column);
-  const next = hasTime ? dayAfter(to, 1) : undefined;
-  const first = { name: `${path}__gte`, value: hasTime && dayAfter(from, 0) ? startOfDay(from) : from };
+type Typed = Pick<Control, 'column' | 'title'>;
+
+/** What was typed, in the format of the API. Invalid values are passed on, so that the list reports them. @throws FilterFault */
+function valueOfTyped({ column, title }: { column: Readable; title: string }, typed: string): string {
+  const reading = readText(column, typed, pageWriting());
+  const fault = faultOf(column, reading, pageWriting());
+  if (fault !== undefined)
+    throw new FilterFault(t('filterFault', { title, value: typed.trim(), fault: textOf(fault) }));
+  return reading.text ?? typed;
+}
+
+const DAY: Readable = { type: COLUMN_TYPES.date, castType: 'date' };
+/** A typed day; undefined if the text is none. @throws FilterFault */
+const dayIn = ({ title }: Typed, typed: string): string | undefined =>
+  dayAfter(valueOfTyped({ column: DAY, title }, typed), 0);
+
+/** A typed value. A day of a date-time is its first moment. @throws FilterFault */
+function valueMeant(of: Typed, typed: string): string {
+  const day = isDateTime(of.column) ? dayIn(of, typed) : undefined;
+  return day === undefined ? valueOfTyped(of, typed) : startOfDay(day);
+}
+
+/** A typed list of values. Where commas are in numbers, they separate them only before a blank. @throws FilterFault */
+function itemsMeant(of: Typed, typed: string): readonly string[] {
+  const { column } = of;
+  const { element } = column.type;
+  const item = element ? elementOf(column, element) : column;
+  const hasCommas = item.type.input.control === 'number' && !isWhole(item) && pageWriting().decimal === ',';
+  const items = hasCommas ? typed.split(/;|,(?=\s)/) : splitCsv(trimItems(typed));
+  return (items ?? [typed]).map((one) => valueOfTyped({ ...of, column: item }, one));
+}
+
+/** The filters of two bounds. Those of a date-time are days. @throws FilterFault */
+function between(control: Control, from = '', to = ''): readonly Parameter[] {
+  const { path, column } = control;
+  const until = isDateTime(column) ? dayIn(control, to) : undefined;
+  const next = until && dayAfter(until, 1);
+  const first = { name: `${path}__gte`, value: valueMeant(control, from) };
   const last =
     next === undefined
-      ? { name: `${path}__lte`, value: to }
+      ? { name: `${path}__lte`, value: valueMeant(control, to) }
       : { name: `${path}__lt`, value: startOfDay(next) };
   return [first, last].filter(({ value }) => value !== '');
 }
@@ -211,7 +257,13 @@ export async function filtersOf(
 ): Promise<readonly Parameter[]> {
   const { path, column, kind } = control;
   const [first = '', second] = FIELDS[kind].map((field) => form.get(nameOf(field, control))?.trim());
-  if (kind === 'contains') return first === '' ? [] : [usualFilter(column, path, first)];
+  if (kind === 'contains') {
+    if (first === '') return [];
+    const text = column.type.element
+      ? itemsMeant(control, first).map(listItem).join(',')
+      : valueMeant(control, first);
+    return [usualFilter(column, path, text)];
+  }
   if (kind === 'range') {
     const [period = '', of] = form.get('_period')?.split('.') ?? [];
     const start = of === path && Object.hasOwn(PERIODS, period) ? PERIODS[period]?.[1] : undefined;
@@ -221,15 +273,6 @@ export async function filtersOf(
   const text = kind === 'record' ? (form.get(nameOf('find', control))?.trim() ?? '') : '';
   if (chosen.length > 0 || text === '') return chosen;
   return (await keysMeant(context, control, [text])).map((value) => ({ name: path, value }));
-}
-
-/** A typed moment as the filters take it. People may type or paste ISO 8601. @throws FilterFault */
-function momentOf(typed: string, title: string): string {
-  const plain = typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
-  const text = dayAfter(plain, 0) === undefined ? utcOf(plain) : startOfDay(plain);
-  const fault = zoneFault(text);
-  if (fault !== undefined) throw new FilterFault(t('filterFault', { title, value: plain, fault }));
-  return text;
 }
 
 /** The filter of *Another comparison*; none if it names no column. @throws FilterFault */
@@ -244,10 +287,12 @@ export async function comparisonOf(
   const [, parameter] = (Object.hasOwn(COMPARISONS, how) && COMPARISONS[how]) || [];
   if (!column || !parameter) return [];
   if (typed === '' && !['eq', 'ne', 'empty', 'filled'].includes(how)) throw new FilterFault(t('enterValue'));
-  const title = pathTitle(parts, resource);
-  if (isDateTime(column)) return [parameter(path, momentOf(typed, title))];
-  const items = how === 'in' ? splitCsv(trimItems(typed)) : ['eq', 'ne'].includes(how) ? [typed] : undefined;
-  if (!items || !relatedOf(column, context)) return [parameter(path, typed)];
-  const keys = await keysMeant(context, { column, title }, items);
-  return [parameter(path, how === 'in' ? keys.map(listItem).join(',') : keys.join())];
+  const of = { column, title: pathTitle(parts, resource) };
+  if (how === 'in') {
+    const items = await keysMeant(context, of, itemsMeant(of, typed));
+    return [parameter(path, items.map(listItem).join(','))];
+  }
+  if (!['eq', 'ne', 'gte', 'lte', 'gt', 'lt'].includes(how)) return [parameter(path, typed)];
+  const [value = ''] = await keysMeant(context, of, [valueMeant(of, typed)]);
+  return [parameter(path, value)];
 }

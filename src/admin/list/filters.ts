@@ -7,11 +7,11 @@ import type { Parameter } from '../../query/parse/grammar.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Named } from '../../resources/records/look-up.ts';
-import { textsOf } from '../fields/form-field.ts';
 import { historyChoices } from '../history/history-page.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { t, type PlainCode } from '../web/language.ts';
+import { textsOf } from '../web/read-text.ts';
 import type { ListState } from '../web/list-state.ts';
 
 /** A filter of a list: a parameter of its address, and what its name means. */

@@ -40,6 +40,7 @@ export const ENGLISH = {
   andMore: 'and {more} more',
   namedAndMore: '{named} and {more} more',
   occursTwice: 'occurs twice in {zone}, because the clocks are set back: enter {meant}',
+  mayMean: 'may mean {meant}: enter one of them',
   doesNotOccur: 'does not occur in {zone}, because the clocks are set forward: enter {meant}',
   records: '{count} {count:record|records}',
   aboutRecords: 'about {count} {count:record|records}',

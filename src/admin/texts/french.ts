@@ -41,6 +41,7 @@ export const FRENCH: Texts = {
   andMore: 'et {more} de plus',
   namedAndMore: '{named} et {more} de plus',
   occursTwice: 'existe deux fois à {zone}, car les horloges sont retardées : saisissez {meant}',
+  mayMean: 'peut signifier {meant} : saisissez l’un d’eux',
   doesNotOccur: 'n’existe pas à {zone}, car les horloges sont avancées : saisissez {meant}',
   records: '{count} {count:enregistrement|enregistrements}',
   aboutRecords: 'environ {count} {count:enregistrement|enregistrements}',

@@ -41,6 +41,7 @@ export const GERMAN: Texts = {
   andMore: 'und {more} weitere',
   namedAndMore: '{named} und {more} weitere',
   occursTwice: 'kommt in {zone} zweimal vor, weil die Uhr zurückgestellt wird: geben Sie {meant} ein',
+  mayMean: 'kann {meant} bedeuten: geben Sie eines davon ein',
   doesNotOccur: 'kommt in {zone} nicht vor, weil die Uhr vorgestellt wird: geben Sie {meant} ein',
   records: '{count} {count:Datensatz|Datensätze}',
   aboutRecords: 'etwa {count} {count:Datensatz|Datensätze}',

@@ -41,6 +41,7 @@ export const SPANISH: Texts = {
   andMore: 'y {more} más',
   namedAndMore: '{named} y {more} más',
   occursTwice: 'ocurre dos veces en {zone}, porque los relojes se atrasan: introduzca {meant}',
+  mayMean: 'puede significar {meant}: introduzca uno de ellos',
   doesNotOccur: 'no ocurre en {zone}, porque los relojes se adelantan: introduzca {meant}',
   records: '{count} {count:registro|registros}',
   aboutRecords: '{count:alrededor de|unos} {count} {count:registro|registros}',

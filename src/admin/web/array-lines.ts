@@ -1,5 +1,5 @@
 // Arrays as people type them: one element per line, or a JSON array for those that lines cannot express.
-import type { Column } from '../../db/schema/model.ts';
+import type { ColumnType } from '../../db/types/column-type.ts';
 import { scanJson } from '../../db/types/json-scanner.ts';
 import { jsonElements } from '../../db/types/json-elements.ts';
 import { MAX_ELEMENTS } from '../../db/types/array-types.ts';
@@ -32,26 +32,30 @@ export function linesOf(source: string): string[] | undefined {
   return lines?.every((line) => line !== undefined) ? lines : undefined;
 }
 
-/** The text of an array in a form. An empty field means NULL where the column allows it. @param source the array as JSON */
-export function arrayToText(source: string, column: Column): string {
+/**
+ * The text of an array in a form. An empty field means NULL where the column allows it.
+ * @param source the array as JSON
+ * @param show gives the line of an element
+ */
+export function arrayToText(source: string, isNullable: boolean, show: (element: string) => string): string {
   const lines = linesOf(source);
-  return lines && (lines.length > 0 || !column.nullable) ? lines.join('\n') : source;
+  return lines && (lines.length > 0 || !isNullable) ? lines.map(show).join('\n') : source;
 }
 
 /**
  * The JSON of an array that was typed into a form. Empty lines are ignored.
- * @param empty what an empty field means
+ * @param read gives the element of a line
  * @returns the text itself for JSON, and for more lines than an array may have
  */
-export function textToArray(text: string, { type: { element } }: Column, empty: string): string {
-  if (text === '') return empty;
-  if (!element || text.startsWith('[')) return text;
+export function textToArray(text: string, element: ColumnType, read: (line: string) => string): string {
+  if (text === '' || text.startsWith('[')) return text;
   const all = text.split('\n', MAX_LINES + 1);
   const lines = all.flatMap((line) => line.trim() || []);
   if (all.length > MAX_LINES || lines.length > MAX_ELEMENTS) return text;
   const jsonOf = (line: string): string => {
-    const field = jsonFieldOf({ type: element }, line);
-    return 'source' in field ? field.source : JSON.stringify(line);
+    const value = read(line);
+    const field = jsonFieldOf({ type: element }, value);
+    return 'source' in field ? field.source : JSON.stringify(value);
   };
   return `[${lines.map(jsonOf).join(',')}]`;
 }

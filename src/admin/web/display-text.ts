@@ -6,6 +6,7 @@ import { keyIn, textOfColumn, type LabeledRecord } from '../../resources/records
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
 import { t, type PlainCode } from './language.ts';
+import { elementOf, pageWriting, shownText } from './read-text.ts';
 import { shownTime } from './time-zone.ts';
 
 /** Characters of a long text that a list shows. */
@@ -90,7 +91,8 @@ export function shownValue(column: Column, text: string | null, max?: number): H
   if (text === null) return nothing();
   const { control } = column.type.input;
   const isBoolean = control === 'checkbox';
-  const label = choiceLabel(column, text, isBoolean ? t(text === 'true' ? 'yes' : 'no') : text);
+  const written = isBoolean ? t(text === 'true' ? 'yes' : 'no') : shownText(column, text, pageWriting());
+  const label = choiceLabel(column, text, written);
   const tone = column.tones?.get(text);
   if (tone) return badge(tone, shortened(label || t('emptyText')));
   if (isBoolean) return label;
@@ -108,10 +110,14 @@ export function badgesOf({ fields }: LabeledRecord, columns: readonly Column[]):
   return badges.length > 0 && html`${badges}`;
 }
 
-/** The elements of an array separated by commas, if that is clear; otherwise its JSON. */
+/** The elements of an array separated by commas or semicolons, if that is clear; otherwise its JSON. */
 function arrayInWords(source: string, column: Column): string {
-  const lines = linesOf(source)?.map((line) => choiceLabel(column, line));
-  return lines && lines.length > 0 && !lines.some((line) => line.includes(',')) ? lines.join(', ') : source;
+  const { element } = column.type;
+  const shown = (line: string): string =>
+    element ? shownText(elementOf(column, element), line, pageWriting()) : line;
+  const lines = linesOf(source)?.map((line) => choiceLabel(column, line, shown(line)));
+  const mark = [', ', '; '].find(([first = '']) => !lines?.some((line) => line.includes(first)));
+  return lines && lines.length > 0 && mark !== undefined ? lines.join(mark) : source;
 }
 
 const SOURCES = { api: 'api', admin: 'adminArea', command: 'commandLine' } as const;

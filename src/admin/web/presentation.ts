@@ -18,6 +18,8 @@ class Language {
   readonly texts: Texts;
   readonly messages: Messages;
   readonly numbers: Intl.NumberFormat;
+  /** The decimal separator. */
+  readonly decimal: '.' | ',';
   readonly plurals: Intl.PluralRules;
 
   constructor(tag: string, name: string, texts: Texts, messages: Messages) {
@@ -26,6 +28,7 @@ class Language {
     this.texts = texts;
     this.messages = messages;
     this.numbers = new Intl.NumberFormat(tag, { maximumFractionDigits: 6, useGrouping: true });
+    this.decimal = this.numbers.format(0.5).includes(',') ? ',' : '.';
     this.plurals = new Intl.PluralRules(tag);
   }
 }

@@ -9,21 +9,17 @@ export const isDateTime = ({ references, type }: Column): boolean =>
 
 const DAY = 86_400_000;
 const PLAIN = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
-/** A local time that is not one moment of its zone, as `utcOf` gives it. */
-const UNRESOLVED = /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?!BC$)([A-Z].*)$/i;
-
 const timeOf = (text: string): number => Date.parse(`${text.replace(' ', 'T')}Z`);
 const textOf = (time: number): string => new Date(time).toISOString().slice(0, 19).replace('T', ' ');
 
 /** Whether the text is a date-time that has a local time with the same form. */
-const hasLocal = (text: string): boolean =>
-  timeZone() !== 'UTC' && PLAIN.test(text) && text > '0002' && text < '9998' && !Number.isNaN(timeOf(text));
+const hasLocal = (text: string, zone: string): boolean =>
+  zone !== 'UTC' && PLAIN.test(text) && text > '0002' && text < '9998' && !Number.isNaN(timeOf(text));
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 /** Milliseconds by which local time is ahead of UTC. */
-function offsetAt(time: number): number {
-  const zone = timeZone();
+function offsetAt(time: number, zone: string): number {
   let format = formats.get(zone);
   if (!format) {
     const [numeric, digits] = ['numeric', '2-digit'] as const;
@@ -53,55 +49,59 @@ function offsetText(offset: number): string {
   return `${offset < 0 ? '-' : '+'}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
 }
 
-const withOffset = (time: number): string => textOf(time + offsetAt(time)) + offsetText(offsetAt(time));
+const withOffset = (time: number, zone: string): string =>
+  textOf(time + offsetAt(time, zone)) + offsetText(offsetAt(time, zone));
 
 /** What a local time may mean: by the offset before and by the offset after a change of the clocks near it. */
-function readings(local: string): { readonly all: readonly number[]; readonly right: readonly number[] } {
+function readings(local: string, zone: string): { readonly all: number[]; readonly right: number[] } {
   const time = timeOf(local);
-  const all = [...new Set([-DAY, DAY].map((shift) => time - offsetAt(time + shift)))].sort((a, b) => a - b);
-  return { all, right: all.filter((one) => one + offsetAt(one) === time) };
+  const offsets = [-DAY, DAY].map((shift) => time - offsetAt(time + shift, zone));
+  const all = [...new Set(offsets)].sort((a, b) => a - b);
+  return { all, right: all.filter((one) => one + offsetAt(one, zone) === time) };
 }
 
 /** The local time of a date-time of the database, for a form. It has an offset where it would be ambiguous. */
-export function localText(text: string): string {
-  const [, unresolved] = UNRESOLVED.exec(text) ?? [];
-  if (unresolved !== undefined || !hasLocal(text)) return unresolved ?? text;
-  const local = textOf(timeOf(text) + offsetAt(timeOf(text)));
-  return readings(local).right.length > 1 ? withOffset(timeOf(text)) : local;
+export function localText(text: string, zone = timeZone()): string {
+  if (!hasLocal(text, zone)) return text;
+  const local = textOf(timeOf(text) + offsetAt(timeOf(text), zone));
+  return readings(local, zone).right.length > 1 ? withOffset(timeOf(text), zone) : local;
 }
 
 /** The local time of a date-time of the database, for display. @param utc what follows if that is UTC */
 export const shownTime = (text: string, utc = ''): string =>
-  hasLocal(text) ? withOffset(timeOf(text)).replace(/(?=[+-]\d\d:\d\d$)/, ' ') : text + utc;
+  hasLocal(text, timeZone())
+    ? withOffset(timeOf(text), timeZone()).replace(/(?=[+-]\d\d:\d\d$)/, ' ')
+    : text + utc;
 
-/** A typed local time in UTC, or with its zone if it is not one moment there. Other texts stay as they are. */
-export function utcOf(typed: string): string {
+/** A local time in UTC, or why it is not one moment in its zone. Other texts stay as they are. */
+export function utcOf(typed: string, zone: string): { readonly text: string } | { readonly fault: string } {
   const { value } = parseDateTime(typed);
-  if (timeZone() === 'UTC' || value === undefined) return typed;
-  const isLocal = /^[\d-]+( [\d:.]+)?$/.test(typed) && hasLocal(value);
-  if (!isLocal) return value;
-  const [only, ...others] = readings(value).right;
-  return only === undefined || others.length > 0 ? `${value} ${timeZone()}` : textOf(only);
+  if (zone === 'UTC' || value === undefined) return { text: typed };
+  if (!/^[\d-]+( [\d:.]+)?$/.test(typed) || !hasLocal(value, zone)) return { text: value };
+  const { all, right } = readings(value, zone);
+  const [only, other] = right;
+  if (only !== undefined && other === undefined) return { text: textOf(only) };
+  const meant = eitherOr(all.map((time) => withOffset(time, zone)).sort());
+  return { fault: t(other === undefined ? 'doesNotOccur' : 'occursTwice', { zone, meant }) };
 }
 
-/** Why a text of `utcOf` is no moment, and the two that may be meant. */
-export function zoneFault(text: string): string | undefined {
-  const [, local = '', zone] = UNRESOLVED.exec(text) ?? [];
-  if (zone === undefined || zone !== timeZone()) return undefined;
-  const { all, right } = readings(local);
-  const meant = eitherOr(all.map(withOffset).sort());
-  return t(right.length > 1 ? 'occursTwice' : 'doesNotOccur', { zone, meant });
-}
+/** A date-time of the database as text that does not depend on the zone. */
+export const withZone = (text: string): string => (hasLocal(text, timeZone()) ? `${text}Z` : text);
 
-/** A value of a form as text that does not depend on the zone. */
-export const exactText = (column: Column, text: string): string =>
-  isDateTime(column) && hasLocal(text) ? `${text}Z` : text;
-
-/** The first moment of a local day, as filters take it. */
+/** The first moment of a local day, as filters take it. A day may lack its midnight, or be skipped as a whole. */
 export function startOfDay(day: string): string {
-  if (!hasLocal(`${day} 00:00:00`)) return day;
-  const { all, right } = readings(`${day} 00:00:00`);
-  return textOf(right[0] ?? all[0] ?? timeOf(`${day} 00:00:00`));
+  const [midnight, zone] = [`${day} 00:00:00`, timeZone()];
+  if (!hasLocal(midnight, zone)) return day;
+  const { all, right } = readings(midnight, zone);
+  let [before = 0, after = 0] = [all[0], all.at(-1)];
+  // Between both, the clocks are set forward, over midnight.
+  while (right.length === 0 && after - before > 1000) {
+    const middle = Math.ceil((before + after) / 2000) * 1000;
+    if (middle + offsetAt(middle, zone) < timeOf(midnight)) before = middle;
+    else if (middle === after) break;
+    else after = middle;
+  }
+  return textOf(right[0] ?? after);
 }
 
 /** The present local day. */
