@@ -750,6 +750,21 @@ describe('the columns of an imported file', () => {
     assert.deepEqual(await titles(), ['One', 'Dos', 'Three', 'Four', 'Five']);
   });
 
+  test('match records by their values without the blanks around them', async () => {
+    const path = pathOf('place');
+    await service.sql`insert into place (id, name) values ('a', 'Here'), (' b ', 'There')`;
+    const file = crlf('id;name', ' a ;Uno', '\u00a0c\u00a0;New', 'c ;Twice', '" b ";Dos', 'a;Again');
+    const preview = await upload(file, path);
+    assert.match(readable(preview), /5 rows: 1 new, 2 changed, 0 unchanged, 2 with errors/);
+    assert.match(readable(preview), /4 #c Id: is already in line 3 6 #a Id: is already in line 2/);
+    assert.equal((await apply(preview, path)).status, 303);
+    assert.deepEqual(await column(`id || '=' || name from place order by name`), [
+      ' b =Dos',
+      'c=New',
+      'a=Uno',
+    ]);
+  });
+
   test('import the valid rows alone, and download the others with the reasons', async () => {
     const csv = crlf('id;title;pages;note', '1;Uno;1;a', '2;Dos;x;"=1+1;2"', ';Four;"0";-5', ';Five;5;""');
     const preview = await upload(csv);

@@ -66,22 +66,39 @@ function textOf(
   return texts.length === column.parts.length ? joinKey(texts) : undefined;
 }
 
-/** The values by which the rows match records, as the file has them and as PostgreSQL compares them. */
-async function parseKeys({ columns, by }: Mapping, rows: readonly ImportRow[], yieldIfDue: YieldIfDue) {
-  const texts: (string | undefined)[] = [];
-  /** The rows with a valid value. */
-  const rowIndexes: number[] = [];
-  const keys: string[] = [];
-  for (const [rowIndex, row] of rows.entries()) {
+/** The row without the blanks around the values by which it matches. */
+function bareRow({ columns, by }: Mapping, row: ImportRow): ImportRow {
+  const isMatched = (column: Column | undefined) => column && (column === by || by?.parts?.includes(column));
+  const bare = row.values.map((value, at) =>
+    isMatched(columns[at]) && value !== '' ? value?.trim() || null : value,
+  );
+  return bare.some((value, at) => value !== row.values[at]) ? { ...row, values: bare } : row;
+}
+
+/** A row, and its value by which it may match a record, as PostgreSQL compares it. */
+interface KeyedRow {
+  readonly rowIndex: number;
+  readonly row: ImportRow;
+  readonly key: string;
+}
+
+/** The valid values by which the rows may match records: without blanks around them, and as they are, because stored ones may have some. */
+async function keyedRows(
+  mapping: Mapping,
+  rows: readonly ImportRow[],
+  yieldIfDue: YieldIfDue,
+): Promise<KeyedRow[]> {
+  const { columns, by } = mapping;
+  const keyed: KeyedRow[] = [];
+  for (const [rowIndex, original] of rows.entries()) {
     await yieldIfDue();
-    const text = by && textOf(columns, row, by);
-    const parsed = text === undefined || !by || row.faults[by.key] ? undefined : by.type.parse(text, by);
-    texts.push(text);
-    if (parsed === undefined || parsed.fault !== undefined) continue;
-    rowIndexes.push(rowIndex);
-    keys.push(parsed.value);
+    for (const row of new Set([bareRow(mapping, original), original])) {
+      const text = by && !row.faults[by.key] ? textOf(columns, row, by) : undefined;
+      const key = text === undefined ? undefined : by?.type.parse(text, by);
+      if (key && key.fault === undefined) keyed.push({ rowIndex, row, key: key.value });
+    }
   }
-  return { texts, rowIndexes, keys };
+  return keyed;
 }
 
 /** The end of the group of rows that begins at an index. */
@@ -142,14 +159,18 @@ export async function* matchRows(
   const { may, model, visibility } = resource;
   const { primaryKey } = model;
   const { columns, by } = mapping;
-  const { texts, rowIndexes, keys } = await parseKeys(mapping, rows, yieldIfDue);
-  const found = new Map<number, MatchedRecord>();
+  const keyed = await keyedRows(mapping, rows, yieldIfDue);
+  const keys = keyed.map(({ key }) => key);
+  const found = new Map<number, MatchedRecord & KeyedRow>();
   if (by && keys.length > 0)
     for (const record of await run(
       matchedRecordsStatement(model, by, columns, keys, may.has('change'), visibility),
-    ))
-      found.set(rowIndexes[record.index] ?? -1, record);
-  const present = rowIndexes.filter((rowIndex) => found.has(rowIndex));
+    )) {
+      const one = keyed[record.index];
+      if (one && (one.row === rows[one.rowIndex] || !found.has(one.rowIndex)))
+        found.set(one.rowIndex, { ...record, ...one });
+    }
+  const present = [...found.keys()].sort((one, other) => one - other);
   const ids = present.map((rowIndex) => parseId(resource, found.get(rowIndex)?.id ?? '') ?? '');
   const recordsOf = await openRecords(run, resource, mapping, present, ids);
   const isByKey = by === primaryKey;
@@ -161,12 +182,8 @@ export async function* matchRows(
   /** The first line with each value, or with the record that it has. */
   const lines = new Map<string, number>();
 
-  function match(
-    row: ImportRow,
-    text: string | undefined,
-    record: JsonFields | undefined,
-    storedId: string,
-  ): MatchedRow {
+  function match(row: ImportRow, record: JsonFields | undefined, storedId: string): MatchedRow {
+    const text = by && textOf(columns, row, by);
     if (row.fault !== undefined)
       return { row, id: undefined, record: undefined, errors: { [WHOLE_ROW]: [row.fault] } };
     // Clients may set the key of a new record that another column has not matched.
@@ -189,7 +206,8 @@ export async function* matchRows(
     const group = rows.slice(start, end);
     yield group.map((row, offset) => {
       const rowIndex = start + offset;
-      return match(row, texts[rowIndex], records.get(rowIndex), found.get(rowIndex)?.id ?? '');
+      const one = found.get(rowIndex);
+      return match(one?.row ?? bareRow(mapping, row), records.get(rowIndex), one?.id ?? '');
     });
     start = end;
   }
