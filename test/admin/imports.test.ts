@@ -492,7 +492,8 @@ describe('the preview of an import', () => {
       /10 rows have errors\. Correct them and upload the file again\./,
     ],
     ['references to missing records, also of a resource that the admin area leaves out', crlf('id,title,reader_id,shelf_id', '1,Uno,,7', '2,Dos,,', ',Four,99,'), /2 rows have errors/, /2 #1 Shelf: there is no such record 7 4 — Reader: there is no such record 99/],
-    ['rows with too few or too many cells along with the other errors', crlf('id,title,pages', '1,"a\r\nb",1', '2', '1,b,2,3', ',c,0', ',d,', '3,e'), /6 rows: 1 new, 1 changed, 0 unchanged, 4 with errors\./, /4 — The row has 1 cell, but the line with the titles has 3\. 5 — The row has 4 cells, but the line with the titles has 3\. 6 — Pages: must be at least 1/, /8 — The row has 2 cells, but the line with the titles has 3\./],
+    ['rows with too many cells along with the other errors, and empty cells where rows end early', crlf('id,title,pages', '1,"a\r\nb",1', '2', '1,b,2,3', ',c,0', ',d,', '3,e'), /6 rows: 1 new, 2 changed, 0 unchanged, 3 with errors\./, /4 #2 Title: is required 2? ?5 — The row has 4 cells, but the line with the titles has 3\. 6 — Pages: must be at least 1/, /8 #3 Title: was Three → becomes e Pages: was 3 → becomes —/],
+    ['no rows for lines of blanks', crlf('title;pages', ' ; ', 'Four;4', '\u00a0;"  "', '   '), /1 row: 1 new, 0 changed, 0 unchanged, 0 with errors/],
     ['a byte order mark, spaces around names, and the empty columns of spreadsheets', `\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,8,,', '')}`, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/, /Reader: was — → becomes ada/, /3 — Title: is required/],
     ['rows of separators only, wherever they are and however many', `,,,,\r\n\r\ntitle,note\r\n${cleared}Four,""\r\n,,\r\n,""\r\n,`, /2 rows: 1 new, 0 changed, 0 unchanged, 1 with errors/, /250,006 — Title: is required/, /250,004 new Title: Four/],
     ['digits without end', crlf('title,price,day,code', `Four,${'1'.repeat(100_000)},${'2'.repeat(100_000)},${'3'.repeat(100_000)}`), /Price: must have at most 6 digits before the decimal point 1{80}… Day: must be at most 1,000 characters here .*Code: must be/],
@@ -642,6 +643,40 @@ describe('the columns of an imported file', () => {
   test('are found below a heading', async () => {
     const preview = await upload(crlf('Price list 2026,,', ',,', 'Title,Pages,', 'Four,4,'));
     assert.match(readable(preview), /1 row: 1 new, .* The titles are in line 3\./);
+  });
+
+  const TITLE_LINES: [what: string, lines: string[], line: string, said: RegExp][] = [
+    ['a row with one title as a value', ['Titel;Seiten;Art', 'Vier;4;note', 'F;5;x'], '1', /The file has no column that an import can set/],
+    ['a row of one cell that is a title', ['Titel', 'Vier', 'Note', 'F'], '1', /The file has no column that an import can set/],
+    ['a row that has as many titles as the first one', ['title;pages;Art', 'note;4;kind', 'F;5;x'], '1', /2 rows: 2 new/],
+    ['a row with titles in less than half of its cells', ['Titel;Seiten;Art;Text;Tag', 'note;kind;4;x;y', 'F;5;x;y;z'], '1', /The file has no column that an import can set/],
+    ['a first line in which one of several cells is a title', ['Vier;4;note', 'F;5;x'], '1', /Only one cell of line 1 is the title of a column\. Choose the line with the titles/],
+    ['a line with titles below a heading that has one', ['Title;;', 'title;pages;note', 'Four;4;x'], '2', /1 row: 1 new/],
+    ['a line with titles below groups of columns', ['Titel;;Preise;;', 'Title;Note;Price;Rating', 'Four;x;1.50;2'], '2', /1 row: 1 new/],
+  ]; // prettier-ignore
+  for (const [what, lines, line, said] of TITLE_LINES)
+    test(`are found in the right line with ${what}`, async () => {
+      const preview = await upload(crlf(...lines));
+      assert.match(readable(preview), said);
+      assert.equal(fieldsOf(preview)['_line'], line);
+    });
+
+  test('are those of the line that is chosen, also for a corrected file', async () => {
+    const lines = ['Liste;2026;code', 'von;allen;x', 'Titel;Seiten;Note', 'Vier;4;x'];
+    const preview = await upload(crlf(...lines));
+    assert.equal(preview.status, 400);
+    assert.equal(canConfirm(preview), false);
+    const chosen = await again(preview, { _line: '3', _do: 'preview' });
+    assert.match(readable(chosen), /1 row: .*The titles are in line 3\./);
+    const mapped = await again(chosen, { '_column.0': 'title', '_column.1': 'pages', _do: 'preview' });
+    assert.match(readable(mapped), /1 new, .*New records \(1\).* new Title: Vier Pages: 4 Note: x/);
+    const corrected = await postMultipart(browser, PATH, { ...fieldsOf(mapped), _file: crlf(...lines, 'F;5;y') }); // prettier-ignore
+    assert.match(readable(corrected), /2 rows: 2 new/);
+    // Another file has its titles elsewhere.
+    const other = await postMultipart(browser, PATH, { ...fieldsOf(mapped), _file: crlf('title,pages', 'a,1', 'b,2') }); // prettier-ignore
+    assert.match(readable(other), /2 rows: 2 new/);
+    // The first line, confirmed as it is, is that of the titles.
+    assert.match(readable(await again(preview, { _do: 'preview' })), /3 rows: /);
   });
 
   test('can be chosen, also where none is recognized', async () => {

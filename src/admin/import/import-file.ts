@@ -2,6 +2,8 @@
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
+import { digestOf } from '../fields/form-field.ts';
+import type { Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
 import { PIECE } from '../web/html.ts';
 
@@ -15,9 +17,9 @@ const MAX_COLUMNS = 2000;
 /** The titles are in one of the first rows: spreadsheets may have a heading above them. */
 const MAX_HEADINGS = 10;
 
-/** A row with one cell per title, unless it has a fault. */
+/** A row. Spreadsheets leave out its last cells if they are empty. */
 export interface FileRow extends CsvRow {
-  /** Why its cells do not match the titles. */
+  /** Why its cells do not match the titles: it has more. */
   readonly fault: string | undefined;
 }
 
@@ -26,17 +28,55 @@ export interface ImportFile {
   /** The cells of the line with the titles; some may be empty. */
   readonly titles: readonly string[];
   readonly titleLine: number;
+  /** The first lines, one of which has the titles. */
+  readonly headings: readonly Heading[];
+  /** Whether hardly a cell of that line is a title, and nobody has chosen it. */
+  readonly isUnsure: boolean;
   /** The rows below the titles. */
   readonly rows: readonly FileRow[];
   readonly separator: Separator;
   readonly encoding: 'UTF-8' | 'UTF-16' | 'Windows-1252';
 }
 
+/** A line that may have the titles. */
+interface Heading {
+  readonly line: number;
+  readonly titles: readonly string[];
+}
+
+/** Identifies the titles of a file: for others, what a form has chosen does not count. */
+export const titlesDigest = (titles: readonly string[]): string =>
+  digestOf({ text: titles.join('\n'), isNull: false });
+
 /** Removes the empty cells that spreadsheets append to a row. */
 function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
   let length = cells.length;
   while (length > width && cells[length - 1] === null) length -= 1;
   return length === cells.length ? cells : cells.slice(0, length);
+}
+
+/**
+ * Finds the line with the titles: the first one, unless most cells of a later one are titles, and more of them than there. One cell
+ * can be a title by chance.
+ * @returns its index, and how many of its cells are titles
+ */
+async function findTitles(
+  headings: readonly Heading[],
+  isTitle: (cell: string) => boolean,
+  yieldIfDue: YieldIfDue,
+): Promise<readonly [index: number, count: number]> {
+  let found: readonly [number, number] = [0, 0];
+  for (const [index, { titles }] of headings.entries()) {
+    const filled = titles.slice(0, MAX_COLUMNS).filter((title) => title !== '');
+    let count = 0;
+    for (const title of filled) {
+      if (isTitle(title)) count += 1;
+      await yieldIfDue();
+    }
+    const isBetter = count > Math.max(1, found[1]) && 2 * count >= filled.length;
+    if (index === 0 || isBetter) found = [index, count];
+  }
+  return found;
 }
 
 /** The characters from 0x80 to 0x9F in Windows-1252, which is otherwise Latin-1. Five bytes have no character. */
@@ -84,11 +124,13 @@ async function decodeFile(
 
 /**
  * Decodes and parses a CSV file.
- * @param isTitle whether a cell names a column. If none of the first row does, the titles may be in one of the next rows
+ * @param form in which the line with the titles may be chosen
+ * @param isTitle whether a cell names a column
  * @returns or a fault, as a sentence for people
  */
 export async function readImportFile(
   bytes: Buffer,
+  form: Form,
   isTitle: (cell: string) => boolean,
   yieldIfDue: YieldIfDue,
 ): Promise<ImportFile | { readonly fault: string }> {
@@ -110,19 +152,16 @@ export async function readImportFile(
       fault: t('faultyQuotes', { line: String(parsed.faultyLine) }),
     };
   const lines = isDeclared ? parsed.slice(1) : parsed;
-  let [header] = lines;
-  let most = 0;
-  for (const line of lines.slice(0, MAX_HEADINGS)) {
-    let count = 0;
-    for (const cell of line.cells.slice(0, MAX_COLUMNS)) {
-      if (cell !== null && isTitle(cell)) count += 1;
-      await yieldIfDue();
-    }
-    if (count > most) [header, most] = [line, count];
-    if (lines[0] === header && most > 0) break;
-  }
+  const headings = lines.slice(0, MAX_HEADINGS).map(({ line, cells }): Heading => {
+    return { line, titles: trimmed(cells, 0).map((cell) => cell?.trim() ?? '') };
+  });
+  const isChosen = headings.some(({ titles }) => titlesDigest(titles) === form.get('_titles'));
+  const chosen = isChosen ? headings.findIndex(({ line }) => String(line) === form.get('_line')) : -1;
+  const [likely, count] = await findTitles(headings, isTitle, yieldIfDue);
+  const index = chosen < 0 ? likely : chosen;
+  const header = headings[index];
   if (!header) return { fault: t('fileIsEmpty') };
-  const titles = trimmed(header.cells, 0).map((cell) => cell?.trim() ?? '');
+  const { titles, line: titleLine } = header;
   // UTF-16 without a byte order mark.
   if (titles.some((title) => title.includes('\0'))) return { fault: t('notAText') };
   const width = titles.length;
@@ -130,14 +169,15 @@ export async function readImportFile(
     return {
       fault: t('tooManyColumns', { max: MAX_COLUMNS, got: width }),
     };
-  const rows = lines.slice(lines.indexOf(header) + 1);
+  const rows = lines.slice(index + 1);
   if (rows.length === 0) return { fault: t('fileHasNoRows') };
   if (rows.length > MAX_ROWS) return { fault: t('tooManyRows', { max: MAX_ROWS }) };
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
     const cells = trimmed(all, width);
-    const isFaulty = cells.length !== width;
-    const fault = isFaulty ? t('otherCellCount', { count: cells.length, width: String(width) }) : undefined;
+    const isLong = cells.length > width;
+    const fault = isLong ? t('otherCellCount', { count: cells.length, width: String(width) }) : undefined;
     return { line, cells, fault };
   };
-  return { titles, titleLine: header.line, rows: rows.map(fileRow), separator, encoding };
+  const isUnsure = chosen < 0 && count === 1 && titles.filter((title) => title !== '').length > 2;
+  return { titles, titleLine, headings, isUnsure, rows: rows.map(fileRow), separator, encoding };
 }

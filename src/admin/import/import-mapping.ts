@@ -3,13 +3,12 @@ import { findColumn, isKeyPart, isWholeKey, type Column } from '../../db/schema/
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { isDate } from '../../resources/access/admin-view.ts';
-import { digestOf } from '../fields/form-field.ts';
 import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { isNumeric } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
-import type { ImportFile } from './import-file.ts';
+import { titlesDigest, type ImportFile } from './import-file.ts';
 import { provenFormat, type Format, type MappedColumn } from './import-values.ts';
 
 export interface Mapping {
@@ -90,10 +89,6 @@ export function matchColumns(resource: AdminView, columns: readonly Column[]): C
     columns.includes(primaryKey) || (parts.length > 0 && parts.every((part) => columns.includes(part)));
   return [...(hasKey ? [primaryKey] : []), ...columns.filter((column) => isUnique(resource, column))];
 }
-
-/** Identifies the titles of a file: for others, a mapping does not count. */
-export const titlesDigest = (titles: readonly string[]): string =>
-  digestOf({ text: titles.join('\n'), isNull: false });
 
 const NO_FORM = createForm([]);
 

@@ -129,7 +129,7 @@ interface FilePage {
   readonly source: Source;
   readonly file: ImportFile;
   readonly mapping: Mapping;
-  /** Undefined if no column of the file can be imported. */
+  /** Undefined if no column of the file can be imported, or its titles are uncertain. */
   readonly outcome?: ImportOutcome;
   /** Whether another preview was confirmed. */
   readonly isOutdated?: boolean;
@@ -170,7 +170,8 @@ async function filePage(context: ResourceContext, page: FilePage): Promise<Reply
       ? t(counts.faulty > 0 ? 'importValidRows' : 'importChanges', { changes: changesText(counts) })
       : t('previewAgain'),
     around: (form: Html) =>
-      html`${!outcome && alert(t('noColumnToImport'))} ${isOutdated && alert(t('previewOutdated'))}
+      html`${!outcome && alert(file.isUnsure ? t('unsureTitles', { line: String(file.titleLine) }) : t('noColumnToImport'))}
+      ${isOutdated && alert(t('previewOutdated'))}
       ${counts.faulty > 0 && alert(phrase(hasChanges ? 'faultyRowsOrImport' : 'faultyRows', { count: counts.faulty, upload }))}
       ${summaryOf(outcome, file)}
       ${counts.unchanged === file.rows.length && html`<p class="empty">${t('nothingToImport')}</p>`} ${form}`,
@@ -211,11 +212,11 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const digest = button === undefined ? form.get('_digest') : undefined;
   const yieldIfDue = request.requester.workInTurns();
   const find = columnFinder(resource);
-  const file = await readImportFile(source.bytes, (cell) => find(cell) !== undefined, yieldIfDue);
+  const file = await readImportFile(source.bytes, form, (cell) => find(cell) !== undefined, yieldIfDue);
   if ('fault' in file) return uploadPage(context, file.fault, {}, source);
   const mapping = await mapColumns(context, file, form, yieldIfDue);
   const { columns } = mapping;
-  if (!columns.some((column) => isSettable(column, resource)))
+  if (file.isUnsure || !columns.some((column) => isSettable(column, resource)))
     return filePage(context, { source, file, mapping });
   const setsPrivileges = hasPrivilegeColumn(context, columns, true);
   // Only the run shows whether the file renames users.

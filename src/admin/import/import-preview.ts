@@ -7,14 +7,14 @@ import { labelsFor } from '../web/record-labels.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, nextTurn, type Attributes, type Content, type Html } from '../web/html.ts';
-import type { ImportFile } from './import-file.ts';
-import { formatsOf, importable, matchColumns, titlesDigest, type Mapping } from './import-mapping.ts';
+import { titlesDigest, type ImportFile } from './import-file.ts';
+import { formatsOf, importable, matchColumns, type Mapping } from './import-mapping.ts';
 import type { RowKind } from './import-rows.ts';
 import { SHOWN_LENGTH, type CondensedOutcome, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
 import { numberText, phrase, t, type PlainCode } from '../web/language.ts';
-import { controlAttributes, labeledField, table } from '../web/widgets.ts';
+import { choiceField, controlAttributes, labeledField, table } from '../web/widgets.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
 type LabelOf = (column: Column, value: string) => string | undefined;
@@ -148,6 +148,9 @@ export const summaryOf = (outcome: ImportOutcome | undefined, { rows, ...file }:
 /** More options than these make a page too large: then there are text fields that suggest the columns. */
 const MAX_OPTIONS = 10_000;
 
+/** Titles that the choice of their line shows at most. */
+const MAX_TITLES = 10;
+
 type Option = readonly [value: string, text: string];
 
 const select = (about: Attributes, options: readonly Option[], chosen: string): Html =>
@@ -158,7 +161,7 @@ const select = (about: Attributes, options: readonly Option[], chosen: string): 
 /** What each column of the file is, and by which column rows match records. */
 export async function mappingFields(
   context: ResourceContext,
-  { titles, rows }: ImportFile,
+  { titles, titleLine, headings, rows }: ImportFile,
   mapping: Mapping,
 ): Promise<Html> {
   const { resource } = context;
@@ -207,9 +210,13 @@ export async function mappingFields(
     keys.length > 0
       ? labeledField('match', t('matchBy'), match, parts)
       : html`<p class="hint">${t('keyColumnNeeded')}</p>`;
+  const lines = headings.map(({ line, titles: cells }): Option => {
+    return [String(line), `${line}: ${shortened(cells.slice(0, MAX_TITLES).join(' · '), 60)}`];
+  });
   return html`<section>
     <h2>${t('columnsOfFile')}</h2>
     <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />
+    ${choiceField('_line', t('titleLine'), lines, String(titleLine))}
     ${table([t('inTheFile'), t('firstValue'), t('importAs'), t('writtenAs')], cells, { className: 'records mapping' })}
     ${isLarge && html`<datalist id="columns">${options.map(([key, title]) => html`<option value="${key}">${title}</option>`)}</datalist>`}
     ${matching}

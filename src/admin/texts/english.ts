@@ -529,6 +529,8 @@ export const ENGLISH = {
   tooManyColumns: 'The first line must have at most {max} {max:column|columns} (got {got}).',
   faultyQuotes: 'Line {line}: a quoted cell is not closed, or a quote inside a cell is not doubled.',
   otherCellCount: 'the row has {count} {count:cell|cells}, but the line with the titles has {width}',
+  unsureTitles:
+    'Only one cell of line {line} is the title of a column. Choose the line with the titles below, or confirm this one.',
   noColumnToImport: 'The file has no column that an import can set. Assign one below.',
   previewOutdated:
     'The records, or how the file is read, have changed since the preview. Nothing was imported. Check the new preview below.',
@@ -571,6 +573,7 @@ export const ENGLISH = {
   verticalBars: 'vertical bars',
   wrongLetters: 'If letters are wrong, save the file in UTF-8.',
   titlesInLine: 'The titles are in line {line}.',
+  titleLine: 'Line with the titles',
   columnsOfFile: 'Columns of the file',
   columnNumber: 'Column {number}',
   inTheFile: 'In the file',

@@ -548,6 +548,8 @@ export const FRENCH: Texts = {
   faultyQuotes:
     'Ligne {line} : une cellule entre guillemets n’est pas fermée, ou un guillemet dans une cellule n’est pas doublé.',
   otherCellCount: 'la ligne a {count} {count:cellule|cellules}, mais celle des titres en a {width}',
+  unsureTitles:
+    'Une seule cellule de la ligne {line} est le titre d’une colonne. Choisissez ci-dessous la ligne des titres, ou confirmez celle-ci.',
   noColumnToImport:
     'Le fichier n’a aucune colonne qu’une importation puisse définir. Attribuez-en une ci-dessous.',
   previewOutdated:
@@ -592,6 +594,7 @@ export const FRENCH: Texts = {
   verticalBars: 'barres verticales',
   wrongLetters: 'Si des lettres sont fausses, enregistrez le fichier en UTF-8.',
   titlesInLine: 'Les titres sont à la ligne {line}.',
+  titleLine: 'Ligne des titres',
   columnsOfFile: 'Colonnes du fichier',
   columnNumber: 'Colonne {number}',
   inTheFile: 'Dans le fichier',

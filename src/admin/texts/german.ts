@@ -544,6 +544,8 @@ export const GERMAN: Texts = {
   faultyQuotes:
     'Zeile {line}: eine Zelle in Anführungszeichen ist nicht geschlossen, oder ein Anführungszeichen in einer Zelle ist nicht verdoppelt.',
   otherCellCount: 'die Zeile hat {count} {count:Zelle|Zellen}, aber die Titelzeile hat {width}',
+  unsureTitles:
+    'Nur eine Zelle in Zeile {line} ist der Titel einer Spalte. Wählen Sie unten die Zeile mit den Titeln, oder bestätigen Sie diese.',
   noColumnToImport: 'Die Datei hat keine Spalte, die ein Import setzen kann. Ordnen Sie unten eine zu.',
   previewOutdated:
     'Die Datensätze, oder wie die Datei gelesen wird, haben sich seit der Vorschau geändert. Nichts wurde importiert. Prüfen Sie die neue Vorschau unten.',
@@ -587,6 +589,7 @@ export const GERMAN: Texts = {
   verticalBars: 'senkrechte Striche',
   wrongLetters: 'Wenn Buchstaben falsch sind, speichern Sie die Datei in UTF-8.',
   titlesInLine: 'Die Titel stehen in Zeile {line}.',
+  titleLine: 'Zeile mit den Titeln',
   columnsOfFile: 'Spalten der Datei',
   columnNumber: 'Spalte {number}',
   inTheFile: 'In der Datei',

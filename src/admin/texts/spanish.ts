@@ -538,6 +538,8 @@ export const SPANISH: Texts = {
   faultyQuotes:
     'Línea {line}: una celda entre comillas no está cerrada, o unas comillas dentro de una celda no están duplicadas.',
   otherCellCount: 'la fila tiene {count} {count:celda|celdas}, pero la línea de los títulos tiene {width}',
+  unsureTitles:
+    'Solo una celda de la línea {line} es el título de una columna. Elija abajo la línea de los títulos o confirme esta.',
   noColumnToImport:
     'El archivo no tiene ninguna columna que una importación pueda establecer. Asigne una abajo.',
   previewOutdated:
@@ -582,6 +584,7 @@ export const SPANISH: Texts = {
   verticalBars: 'barras verticales',
   wrongLetters: 'Si hay letras incorrectas, guarde el archivo en UTF-8.',
   titlesInLine: 'Los títulos están en la línea {line}.',
+  titleLine: 'Línea de los títulos',
   columnsOfFile: 'Columnas del archivo',
   columnNumber: 'Columna {number}',
   inTheFile: 'En el archivo',

@@ -129,10 +129,10 @@ function* readCsv(
       return { faultyLine: line };
     at += next === '\r' && csv[at + 1] === '\n' ? 2 : 1;
     if (next === separator) continue;
-    if (cells.some((cell) => cell !== null)) {
+    if (cells.some((cell) => cell === '' || cell?.trim())) {
       rows.push({ line: rowStart, cells });
       if (rows.length >= limits.rows) return rows;
-    } else cellCount -= cells.length; // Spreadsheets write cleared rows as separators only.
+    } else cellCount -= cells.length; // Spreadsheets write cleared rows as separators, and blanks are invisible there.
     cells = [];
     line += 1;
     rowStart = line;
@@ -143,7 +143,7 @@ function* readCsv(
 /**
  * Parses CSV: commas, doubled quotes inside quotes, any line break, an optional byte order mark. Cells may have any length; a
  * regular expression for quoted cells would overflow the stack.
- * @returns the rows without those of separators only, or the line with the first syntax error
+ * @returns the rows without those of separators and blanks only, or the line with the first syntax error
  */
 export function parseCsv(text: string): Exclude<ParsedCsv, 'tooManyCells'> {
   const steps = readCsv(text, UNLIMITED);
