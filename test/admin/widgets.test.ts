@@ -245,9 +245,14 @@ describe('the preview of Markdown', () => {
         '[a](mailto:b@c.d) ![e](https://f.g/)',
         `<p>${outer('mailto:b@c.d', 'a')} ${outer('https://f.g/', 'e')}</p>`,
       ],
+      ['[a](javascript:alert(1)) [b](data:x) [c](/d) [e](JAVASCRIPT:f)', '<p>a b c e</p>'],
       [
-        '[a](javascript:alert(1)) [b](data:x) [c](/d) [e](JAVASCRIPT:f)',
-        '<p>[a](javascript:alert(1)) b c e</p>',
+        '[a](https://b.c/d_(e)) (https://b.c/d_(e(f))) [g](https://b.c/(h) <https://b.c/)i>',
+        `<p>${outer('https://b.c/d_(e)', 'a')} (${outer('https://b.c/d_(e(f))', 'https://b.c/d_(e(f))')}) [g](${outer('https://b.c/(h)', 'https://b.c/(h)')} ${outer('https://b.c/', 'https://b.c/')})i&gt;</p>`,
+      ],
+      [
+        '7. a\n8. b\n\nc\n\n0) d\n- 03. e',
+        '<ol start="7"><li>a</li><li>b</li></ol><p>c</p><ol start="0"><li>d</li></ol><ul><li>03. e</li></ul>',
       ],
       [
         '<script>alert(1)</script>\n\n<!-- a -->',
@@ -264,7 +269,7 @@ describe('the preview of Markdown', () => {
       const preview = await previewOf(`x${words.join('')}`);
       const rest = preview
         .replace(/<a href="(?:https?:\/\/|mailto:)[^"<>]*" rel="noreferrer">/g, '')
-        .replace(/<\/?(?:p|strong|em|code|pre|ul|ol|li|blockquote|a)>|<(?:br|hr) \/>/g, '');
+        .replace(/<\/?(?:p|strong|em|code|pre|ul|ol|ol start="\d+"|li|blockquote|a)>|<(?:br|hr) \/>/g, '');
       assert.doesNotMatch(rest, /[<>"]/);
     });
     await fc.assert(property, { numRuns: 60 });
@@ -284,6 +289,11 @@ describe('the preview of Markdown', () => {
       '\\',
       'https://',
       '<https://',
+      '[a](b(',
+      '[a](b(c)',
+      '[a](((b)',
+      'https://(a',
+      'https://((a)',
       '# ',
       '1. a\n ',
     ])

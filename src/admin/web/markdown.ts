@@ -1,18 +1,26 @@
 // Renders a small subset of Markdown. All text is escaped, and links lead only to http, https and mailto.
 import { emailAddress, outerLink, webAddress } from './addresses.ts';
-import { html, type Html } from './html.ts';
+import { attributes, html, type Html } from './html.ts';
 
 /** Characters that are rendered: more would block the event loop. */
 export const LONGEST_RENDERED = 20_000;
 /** Quotes and lists inside of each other. */
 const MAX_DEPTH = 5;
 
+/** A character of an address, or several in parentheses, which may have further ones inside. */
+const ADDRESS = /[^\s()<>]|\((?:[^\s()<>]|\([^\s()<>]{0,500}\)){0,500}\)/;
+
 /**
  * What has a meaning inside of a line: escapes, code, strong, emphasis, links and bare addresses. Each part has a maximum length and
  * excludes its own delimiter, so matching takes time in proportion to the text.
  */
-const INLINE =
-  /\\([!-/:-@[-`{-~])|`([^`]{1,1000})`|\*\*([^*\s](?:[^*]|\*(?!\*)){0,999})\*\*|\*([^*\s][^*]{0,999})\*|\b_([^_\s][^_]{0,999})_\b|!?\[([^[\]]{1,500})\]\(([^\s()<>]{1,2000})\)|<?((?:https?:\/\/|mailto:)[^\s<>()]{1,2000})>?|( {2,20}|\\)\n/g;
+const INLINE = new RegExp(
+  /\\([!-/:-@[-`{-~])|`([^`]{1,1000})`|\*\*([^*\s](?:[^*]|\*(?!\*)){0,999})\*\*|\*([^*\s][^*]{0,999})\*|\b_([^_\s][^_]{0,999})_\b|!?\[([^[\]]{1,500})\]\(((?:ADDRESS){1,2000})\)|<?((?:https?:\/\/|mailto:)(?:ADDRESS){1,2000})>?|( {2,20}|\\)\n/.source.replaceAll(
+    'ADDRESS',
+    ADDRESS.source,
+  ),
+  'g',
+);
 
 /** A link; the text alone if its address is not safe. */
 function link(address: string, content: Html | string): Html | string {
@@ -50,7 +58,7 @@ const FENCE = /^ {0,3}(```|~~~)/;
 /** Takes the rest of the line whatever it is: `.` and `$` would try each space before a separator such as U+2028. */
 const HEADING = /^ {0,3}#{1,6} +([^]*)/;
 const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^ {0,3}(?:([-*+])|\d{1,9}[.)]) +/;
+const ITEM = /^ {0,3}(?:([-*+])|(\d{1,9})[.)]) +/;
 const isRule = (line: string): boolean => /^(-{3,}|\*{3,}|_{3,})$/.test(line.replace(/\s/g, ''));
 
 /** Whether a line begins something else than a paragraph. */
@@ -84,12 +92,14 @@ function blocks(lines: readonly string[], depth = 0): Html {
     const line = lines[at] ?? '';
     const fence = FENCE.exec(line)?.[1];
     const heading = HEADING.exec(line)?.[1];
-    const isBulleted = ITEM.exec(line)?.[1] !== undefined;
+    const [, bullet, number] = ITEM.exec(line) ?? [];
+    const isBulleted = bullet !== undefined;
     const isNested = depth < MAX_DEPTH;
     const items: Html[] = [];
     for (let item = isNested && takeItem(isBulleted); item; item = takeItem(isBulleted)) items.push(item);
     if (items.length > 0) {
-      parts.push(isBulleted ? html`<ul>${items}</ul>` : html`<ol>${items}</ol>`); // prettier-ignore
+      const start = Number(number) === 1 ? undefined : Number(number);
+      parts.push(isBulleted ? html`<ul>${items}</ul>` : html`<ol${attributes({ start })}>${items}</ol>`); // prettier-ignore
       continue;
     }
     at += 1;
