@@ -4,7 +4,7 @@ import { after, before, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
-import { CHEAP_COSTS } from './hash-costs.ts';
+import { CURRENT_COSTS } from '../src/resources/users/password-hashing.ts';
 import { REPOSITORY } from './paths.ts';
 import { closeIdleConnections, send } from './send.ts';
 import { createDatabase, type Sql, type TestDatabase } from './server.ts';
@@ -144,6 +144,13 @@ export async function untilRun(
     return done.count > 0;
   }, `a statement with ${text}`);
 }
+
+export const REAL_COSTS = { ...CURRENT_COSTS };
+export const CHEAP_COSTS = { memoryCost: 8, timeCost: 1, parallelism: 1 };
+
+/** Sets what new hashes of this process cost. Tests log in so often that it is next to nothing, unless they are about hashing. */
+export const hashAt = (costs: object): void => void Object.assign(CURRENT_COSTS, costs);
+hashAt(CHEAP_COSTS);
 
 /** A hash that costs next to nothing, so that tests with many users are quick. */
 export const cheapHash = (password: string): Promise<string> => hash(password, CHEAP_COSTS);

@@ -1,11 +1,12 @@
 // Logins with the old password while the user changes.
 import assert from 'node:assert/strict';
-import { describe, test } from '../hash-costs.ts';
-import { cheapHash, eventually, lockedOut, useService } from '../support.ts';
+import { cheapHash, eventually, lockedOut, useService, hashAt, REAL_COSTS } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import {} from 'node:test';
+import { describe, test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 const SESSION = 'admin-session';
 const ACCOUNT = '/admin/-/account/';

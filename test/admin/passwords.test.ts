@@ -4,8 +4,7 @@ import { hash as hashOf } from '@node-rs/argon2';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import type { Resource } from '../../src/index.ts';
-import { CHEAP_COSTS } from '../hash-costs.ts';
-import { basic, cheapHash, startService } from '../support.ts';
+import { basic, cheapHash, startService, CHEAP_COSTS } from '../support.ts';
 import {
   confirmImport,
   errorsIn,

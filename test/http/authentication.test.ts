@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { describe, test } from '../hash-costs.ts';
 import {
   closedAfter,
   basic,
@@ -12,8 +11,13 @@ import {
   useService,
   type Answer,
   type TestService,
+  hashAt,
+  REAL_COSTS,
 } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
+import { describe, test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const registry = [user, note, secret];

@@ -2,10 +2,18 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
-import { describe as describeAtRealCosts } from '../hash-costs.ts';
-import { basic, cheapHash, useService, type Answer, type TestService } from '../support.ts';
+import {
+  basic,
+  cheapHash,
+  useService,
+  type Answer,
+  type TestService,
+  hashAt,
+  CHEAP_COSTS,
+  REAL_COSTS,
+} from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'user', read: 'user' };
 
@@ -124,7 +132,9 @@ describe('guesses of the password of an active user', () => {
   }
 });
 
-describeAtRealCosts('a flood of wrong passwords', () => {
+describe('a flood of wrong passwords', () => {
+  before(() => hashAt(REAL_COSTS));
+  after(() => hashAt(CHEAP_COSTS));
   const service: TestService = useService([user, note], { trustProxy: 1 });
 
   const write = (name: string, password: string, headers: Record<string, string>): Promise<Answer> =>

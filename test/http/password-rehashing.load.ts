@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
 import { CURRENT_COSTS } from '../../src/resources/users/password-hashing.ts';
 import { logIn } from '../admin/support.ts';
-import { test } from '../hash-costs.ts';
-import { closedAfter, basic, startService, type Answer } from '../support.ts';
+import { closedAfter, basic, startService, type Answer, hashAt, REAL_COSTS } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
+import { test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 const OTHER = { ...CURRENT_COSTS, memoryCost: 64, timeCost: 1 };
 

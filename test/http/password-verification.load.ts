@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { CURRENT_COSTS } from '../../src/resources/users/password-hashing.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { describe, test } from '../hash-costs.ts';
-import { closedAfter, basic, startService, type Answer } from '../support.ts';
+import { closedAfter, basic, startService, type Answer, hashAt, REAL_COSTS } from '../support.ts';
 import { assertProblem, eventually, fromNewAddress } from './expect.ts';
+import { describe, test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 describe('many password verifications at once', () => {
   test('get 503 with Retry-After, and the service works afterwards', async (t) => {

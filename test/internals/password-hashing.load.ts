@@ -7,8 +7,10 @@ import { Unauthorized } from '../../src/http/message/message.ts';
 import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import { createPasswords, type Passwords } from '../../src/resources/users/password-hashing.ts';
 import type { Users } from '../../src/resources/users/users.ts';
-import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash } from '../support.ts';
+import { basic, cheapHash, hashAt, REAL_COSTS } from '../support.ts';
+import { describe, test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 /**
  * The outcome of a promise that settles without leaving JavaScript, or else `undefined`. Another thread computes a hash, and its

@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, useWritable, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/users/password-hashing.ts';
-import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, eventually, type Answer } from '../support.ts';
+import { basic, cheapHash, eventually, type Answer, hashAt, REAL_COSTS } from '../support.ts';
+import { describe, test } from 'node:test';
+
+hashAt(REAL_COSTS);
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 
