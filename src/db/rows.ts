@@ -18,6 +18,11 @@ export interface Statement<T> extends BoundSql {
   readonly decode: (rows: readonly RawRow[]) => T;
   /** The record that a write locks: writes of one take turns. */
   readonly record?: string | undefined;
+  /**
+   * Waits until no other transaction has locked the record. Only of a write that fails where it would wait, since its conditions
+   * are those of the moment when it began.
+   */
+  readonly untilUnlocked?: (() => Statement<void>) | undefined;
   /** How many records a write makes, if several. */
   readonly rows?: number | undefined;
   /** What runs after a write, before it is committed. It sees what triggers have done by then, also deferred ones. */

@@ -358,15 +358,17 @@ describe('a form of an admin who is demoted before the write', () => {
     await service.sql`select count(*) from vitrine_history`,
   ];
 
-  /** Sends a form, and demotes the admin while the request waits for a lock of the table. */
+  /** Sends a form, and demotes the admin while the request waits for a lock of the table, or of its rows. */
   async function sendDuring(
     table: string,
     path: string,
     fields: Record<string, string | string[]>,
+    isOfRows: boolean,
   ): Promise<AdminAnswer> {
     let answer: Promise<AdminAnswer> | undefined;
     await service.sql.begin(async (lock) => {
-      await lock`lock table ${lock(table)} in access exclusive mode`;
+      if (isOfRows) await lock`select from ${lock(table)} where id in (1, ${bob}) for update`;
+      else await lock`lock table ${lock(table)} in access exclusive mode`;
       answer = boss.post(path, fields);
       await lockedOut(service);
       await service.sql`update "user" set admin = false where username = 'boss'`;
@@ -375,6 +377,14 @@ describe('a form of an admin who is demoted before the write', () => {
     return answer;
   }
 
+  /** The table whose rows a form waits for. */
+  const ROWS: Record<string, string> = {
+    'changes a record': 'remark',
+    'deletes a record': 'remark',
+    'changes a user': 'user',
+    'sets a password': 'user',
+    'adds an admin': 'team',
+  };
   const PASSWORD = { _password: 'a new password', _repeat: 'a new password' };
   for (const [what, table, path, more] of [
     ['adds a record', 'remark', () => '/admin/remark/-/add/', { text: 'new' }],
@@ -399,20 +409,26 @@ describe('a form of an admin who is demoted before the write', () => {
       },
     ],
   ] as const)
-    test(`changes nothing, and leads to the login: ${what}`, async () => {
-      await service.sql`update "user" set admin = true where username = 'boss'`;
-      boss = await logIn(service, 'boss');
-      const page = await boss.get(path());
-      const fields = path().endsWith('/delete/') ? hiddenFields(page, 'confirm') : fieldsOf(page);
-      const before = await state();
-      const answer = await sendDuring(table, path(), { ...fields, ...more });
-      assert.deepEqual(await state(), before);
-      assert.ok([303, 401].includes(answer.status), `${answer.status} ${answer.text}`);
-      assert.match(`${answer.location ?? ''}${answer.text}`, /login/);
-      // The session stays ended.
-      await service.sql`update "user" set admin = true where username = 'boss'`;
-      assert.equal((await boss.get('/admin/remark/')).status, 303);
-    });
+    for (const isOfRows of what in ROWS ? [false, true] : [false])
+      test(`changes nothing, and leads to the login: ${what}${isOfRows ? ', of locked rows' : ''}`, async () => {
+        await service.sql`update "user" set admin = true where username = 'boss'`;
+        boss = await logIn(service, 'boss');
+        const page = await boss.get(path());
+        const fields = path().endsWith('/delete/') ? hiddenFields(page, 'confirm') : fieldsOf(page);
+        const before = await state();
+        const answer = await sendDuring(
+          isOfRows ? (ROWS[what] ?? '') : table,
+          path(),
+          { ...fields, ...more },
+          isOfRows,
+        );
+        assert.deepEqual(await state(), before);
+        assert.ok([303, 401].includes(answer.status), `${answer.status} ${answer.text}`);
+        assert.match(`${answer.location ?? ''}${answer.text}`, /login/);
+        // The session stays ended.
+        await service.sql`update "user" set admin = true where username = 'boss'`;
+        assert.equal((await boss.get('/admin/remark/')).status, 303);
+      });
 
   test('that is not demoted adds a record without values, and gets 404 for a missing record', async () => {
     boss = await logIn(service, 'boss');

@@ -14,7 +14,14 @@ import {
   type Answer,
   type RequestOptions,
 } from '../support.ts';
-import { assertProblem, assertUnauthorized, eventually, fromNewAddress, stopClock } from './expect.ts';
+import {
+  assertProblem,
+  assertUnauthorized,
+  eventually,
+  fromNewAddress,
+  lockedOut,
+  stopClock,
+} from './expect.ts';
 import { describe, test } from 'node:test';
 
 const passTime = stopClock();
@@ -636,4 +643,67 @@ test('a new user with the key of an earlier one gets neither the tokens nor the 
   assert.equal(again.status, 201, again.text);
   assertUnauthorized(await read());
   assert.equal((await service.sql`select from vitrine_second_factor`).length, 0);
+});
+
+describe('a write whose caller loses the right while it waits for a lock', () => {
+  const columns = { text: { type: 'text', null: true } } as const;
+  const service = useService(
+    [
+      user,
+      { model: 'note', columns, access: 'user' },
+      { model: 'ledger', columns, access: 'admin' },
+      { model: 'ticket', columns, access: 'admin' },
+    ],
+    { roles: { support: { grants: { ticket: { update: true, delete: true } } } }, trustProxy: 1 },
+  );
+
+  for (const [what, model, facts, status, change] of [
+    ['is deactivated', 'note', {}, 401, `update "user" set active = false`],
+    ['gets another password', 'note', {}, 401, `update "user" set password = 'none'`],
+    ['is deleted', 'note', {}, 401, `delete from "user"`],
+    ['is no longer an admin', 'ledger', { admin: true }, 403, `update "user" set admin = false`],
+    ['loses the role', 'ticket', { role: 'support' }, 403, `update "user" set role = null`],
+    ['is deactivated, by a token', 'note', { token: true }, 401, `update "user" set active = false`],
+    [
+      'loses the role, by a token',
+      'ticket',
+      { role: 'support', token: true },
+      403,
+      `update "user" set role = null`,
+    ],
+    ['revokes the token', 'note', { token: true }, 401, 'delete from vitrine_token'],
+    [
+      'lets the token expire',
+      'note',
+      { token: true },
+      401,
+      `update vitrine_token set expires = now() - interval '1 day'`,
+    ],
+  ] as const)
+    // prettier-ignore
+    for (const method of ['PUT', 'DELETE'])
+    test(`a ${method} changes nothing: the user ${what}`, async () => {
+      const name = method + what.replaceAll(/\W/g, '');
+      const { token: usesToken = false, ...values } = { token: false, ...facts };
+      const id = await service.addUser(name, values);
+      const made = usesToken && (await service.request('/api/-/tokens/', { method: 'POST', user: name, body: { label: 'x' } })); // prettier-ignore
+      const headers = { ...fromNewAddress(), authorization: made ? `Bearer ${made.json.token}` : basic(name) };
+      const send = (path: string, method: string, body?: object): Promise<Answer> =>
+        service.request(`/api/${model}/${path}`, { method, headers, body });
+      const rows = await service.sql`insert into ${service.sql(model)} (text) values ('a'), ('a') returning id`;
+      const [first, second] = rows.map((row) => `${row['id']}/`);
+      // The credentials are remembered.
+      assert.equal((await send(first ?? '', 'PUT', { text: 'b' })).status, 200);
+      const isOf = change.includes('vitrine_token') ? 'user_key' : 'id';
+      let answer: Promise<Answer> | undefined;
+      await service.sql.begin(async (lock) => {
+        await lock`select from ${lock(model)} for update`;
+        answer = send(second ?? '', method, method === 'PUT' ? { text: 'c' } : undefined);
+        await lockedOut(service);
+        await service.sql.unsafe(`${change} where ${isOf} = '${id}'`);
+      });
+      assert.equal((await answer)?.status, status);
+      const texts = await service.sql`select text from ${service.sql(model)} order by id`;
+      assert.deepEqual(pluck(texts, 'text').slice(-2), ['b', 'a']);
+    });
 });

@@ -9,7 +9,7 @@ import { StillReferenced, SuppressedWrite } from '../../resources/records/explai
 import type { Operations } from '../../resources/records/operations.ts';
 import { boundedForm } from '../fields/form-field.ts';
 import { runAction, showAction, type Action } from '../session/action.ts';
-import { sessionCaller } from '../session/assert-session.ts';
+import { assertSameCaller, sessionCaller } from '../session/assert-session.ts';
 import { isCodeDue, showsUsers } from '../session/password-confirmation.ts';
 import type { AdminContext, RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
@@ -211,6 +211,7 @@ function deletingRecord(context: RecordContext, sent?: Form): Action {
           // The operation explains the error of a deferred constraint, which the commit would throw after it.
           await transaction.send(CHECK_AT_ONCE);
           await removeWith(operations);
+          await assertSameCaller(context);
         });
       else await removeWith(context.operations);
       const text = t('recordDeleted', { title, label: shortened(label, 80) });

@@ -8,7 +8,7 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import { sessionCaller } from '../session/assert-session.ts';
+import { assertSameCaller, sessionCaller } from '../session/assert-session.ts';
 import {
   addLockOut,
   confirmCaller,
@@ -192,7 +192,11 @@ async function save(context: FormContext, submitted: Submitted, attempt = 1): Pr
     const outcome = await trySave(context, writing, () =>
       stored && !hasRows
         ? write(context.operations).then(({ id }) => ({ id, isRepeated: false }))
-        : saveOnce(context, content, write),
+        : saveOnce(context, content, async (operations) => {
+            const saved = await write(operations);
+            await assertSameCaller(context);
+            return saved;
+          }),
     );
     if (!('done' in outcome))
       return await recordForm(context, { record, rows, sent: form, ...outcome, ...confirmation });

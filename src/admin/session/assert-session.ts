@@ -1,11 +1,11 @@
 // Keeps ended sessions from changing anything while their last request goes on.
 import { Problem } from '../../errors.ts';
-import type { Caller } from '../../resources/access/access.ts';
+import { CallerChanged, type Caller } from '../../resources/access/access.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { t } from '../web/language.ts';
 
 /** Whether the session goes on. @throws Problem 403 if the user has other roles now */
-export async function goesOn({ sessions, token, caller }: AdminContext): Promise<boolean> {
+async function goesOn({ sessions, token, caller }: AdminContext): Promise<boolean> {
   const now = await sessions.find(token);
   if (now && (now.admin !== caller.admin || now.facts !== caller.facts))
     throw new Problem(403, t('rightsChangedBefore'));
@@ -18,6 +18,11 @@ export async function goesOn({ sessions, token, caller }: AdminContext): Promise
  */
 export async function assertSession(context: AdminContext): Promise<void> {
   if (!(await goesOn(context))) throw new Problem(403, t('sessionEndedBefore'));
+}
+
+/** The same for a form that comes back after the login. @throws CallerChanged; Problem 403 */
+export async function assertSameCaller(context: AdminContext): Promise<void> {
+  if (!(await goesOn(context))) throw new CallerChanged();
 }
 
 /**

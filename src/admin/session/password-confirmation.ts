@@ -2,7 +2,7 @@
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, addError, errorOf, type FieldErrors } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
-import { CallerChanged, mayEnter } from '../../resources/access/access.ts';
+import { mayEnter } from '../../resources/access/access.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -14,7 +14,7 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { passwordFields } from '../web/widgets.ts';
-import { goesOn } from './assert-session.ts';
+import { assertSameCaller } from './assert-session.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
 type UserColumns = Readonly<Record<'username' | 'active' | 'admin' | 'role', Column | undefined>>;
@@ -176,7 +176,7 @@ export async function confirmCaller(
   const refusal = await verifyField(form, '_current', t('notYourPassword'), (text) =>
     verifyCaller(context, text),
   );
-  if (!(await goesOn(context))) throw new CallerChanged();
+  await assertSameCaller(context);
   return refusal ?? confirmCode(context, form);
 }
 

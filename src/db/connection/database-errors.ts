@@ -91,6 +91,13 @@ export function isReadOnlyError(error: Error, isDirect = false): boolean {
 export const isRetryable = (error: Error): boolean =>
   ['40P01', '40001'].includes((error as Partial<DatabaseError>).code ?? '');
 
+/** Whether a statement with NOWAIT has found a row locked. A timeout while it waits has the same SQLSTATE. */
+export const isLocked = (error: unknown): boolean =>
+  isDatabaseError(error) &&
+  error.code === '55P03' &&
+  error.routine !== 'ProcessInterrupts' &&
+  !isInFunction(error);
+
 /** SQLSTATE of a statement that was canceled, such as at its time limit. */
 export const QUERY_CANCELED = '57014';
 

@@ -62,6 +62,8 @@ export interface RecordRow {
   readonly id: string;
   /** The versions of `If-Match`; undefined without the header, or if any version matches. */
   readonly versions?: readonly string[] | undefined;
+  /** Whether the write may wait for the lock of the record: in a transaction, which checks the author again before it commits. */
+  readonly mayWait?: boolean;
   /** Which records the author may write, about the row of alias ROOT; undefined for all. */
   readonly allowed?: Fragment | undefined;
 }

@@ -16,6 +16,7 @@ import {
   booleans,
   createStatement,
   isTrue,
+  nothing,
   number,
   text,
   type RawRow,
@@ -173,6 +174,8 @@ type BoundRows =
       /** The condition of the records that the author may write. */
       readonly allowed: Fragment | undefined;
       readonly precondition: Fragment | undefined;
+      /** Whether the statement fails where it would wait for the lock. */
+      readonly isNowait: boolean;
       /** The records that the author may read, if not all. */
       readonly source: Fragment | undefined;
     }
@@ -418,7 +421,8 @@ function foundSql(
   rows: BoundRows,
   lock: 'update' | 'no key update',
 ): Fragment {
-  const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY;
+  const nowait = 'id' in rows && rows.isNowait ? ' nowait' : '';
+  const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}${nowait}`) : EMPTY;
   const row = servedRow(ROOT, model);
   if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
   const { id, versions, precondition, allowed } = rows;
@@ -587,9 +591,9 @@ function recordSqlKey(
   rows: Exclude<BoundRows, { from: Fragment }>,
   { checks, required, record, present, key }: BoundWrite,
 ): string {
-  const { versions, allowed, precondition, source: read } = rows;
+  const { versions, allowed, precondition, isNowait, source: read } = rows;
   const rules = [allowed, read, required, record, present, ...checks.map(({ referred }) => referred)];
-  const conditions = `${key !== undefined} ${versions !== undefined} ${precondition && boundText(precondition)}${rules.map(rulesKey).join('')}`;
+  const conditions = `${key !== undefined} ${versions !== undefined} ${isNowait} ${precondition && boundText(precondition)}${rules.map(rulesKey).join('')}`;
   if (plan.kind === 'delete') return `delete ${conditions}`;
   const written = plan.changes.map(({ column: { key }, value: given, hash }) =>
     hash === undefined || given === null ? key : `${key}?`,
@@ -604,12 +608,13 @@ function bindRows(
   parameters: Parameters,
 ): BoundRows {
   if ('model' in rows) return { from: parameters.take(fromWhere(rows, true)) };
-  const { id, versions, allowed } = rows;
+  const { id, versions, allowed, mayWait } = rows;
   return {
     id: parameters.add(id),
     versions: versions && parameters.take(valueList(versions)),
     allowed: allowed && parameters.take(allowed),
     precondition: author?.precondition && parameters.take(author.precondition),
+    isNowait: author?.precondition !== undefined && mayWait !== true,
     source: visibility.rows(model) && parameters.take(wholeRows(model, ROOT, visibility)),
   };
 }
@@ -625,6 +630,20 @@ function bindChange(change: Change, add: Parameters['add']): BoundChange {
   };
 }
 
+/** See `Statement.untilUnlocked`. */
+function untilUnlocked(
+  target: WriteTarget,
+  { kind, rows, author }: UpdatePlan<RecordRow> | DeletePlan<RecordRow>,
+): Statement<void> {
+  const parameters = new Parameters();
+  const bound = bindRows(target, { ...rows, mayWait: true }, author, parameters);
+  const found = foundSql(target, bound, kind === 'update' ? 'no key update' : 'update');
+  const sent = parameters.compile(sql`with ${found} select from "vitrine found"`);
+  return { text: sent, values: parameters.values, decode: nothing, record: recordOf(target, rows) };
+}
+
+const recordOf = ({ model }: WriteTarget, { id }: RecordRow): string => `${model.table} ${id}`;
+
 function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Statement<unknown> {
   const parameters = new Parameters();
   const isUpdate = plan.kind === 'update';
@@ -635,7 +654,7 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   // An update without changes records nothing.
   const isRecorded = recorded && !(isUpdate && changes.length === 0);
   const isChange = isUpdate && changes.length > 0;
-  const { readBack, model } = target;
+  const { readBack } = target;
   const isReadBack = isUpdate && readBack !== undefined;
   const { required } = plan;
   const masks = 'id' in rows;
@@ -654,12 +673,15 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows, bound), build);
   const { values } = parameters;
   if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
-  const { id } = plan.rows;
+  const { rows: row } = plan;
+  const { id } = row;
   return {
     text: sent,
     values,
     decode: isUpdate ? readUpdated : readDeleted,
-    record: `${model.table} ${id}`,
+    record: recordOf(target, row),
+    untilUnlocked:
+      'id' in rows && rows.isNowait ? () => untilUnlocked(target, { ...plan, rows: row }) : undefined,
     // So that the history has every row that the database changes: another transaction's change since the snapshot is an error.
     isSnapshot: !isUpdate && target.cascades.length > 0,
     followUp: isReadBack

@@ -66,6 +66,7 @@ export function createOperations(
   requester: WaitingClient = SERVICE,
   outside: Pick<Database, 'run'> = database,
 ) {
+  const mayWait = database.transaction === undefined;
   const check = (fields: JsonFields, resource: ResourceView, writing: Writing): Promise<CheckedBody> =>
     checkBody(fields, resource, writing, requester.workInTurns());
 
@@ -246,7 +247,7 @@ export function createOperations(
       const changes = records.flat();
       const columns = changes.map(({ column }) => column);
       const allowed = resource.allowed('update', columns);
-      const rows = { id, versions: rowVersions(resource, versions), allowed };
+      const rows = { id, versions: rowVersions(resource, versions), allowed, mayWait };
       const required = resource.required('update', columns);
       const { checks } = body;
       const plan = { kind: 'update', rows, changes, checks, author: caller, required } as const;
@@ -263,7 +264,8 @@ export function createOperations(
 
     async remove(resource: ResourceView, idText: string, caller: Caller, versions: Versions): Promise<void> {
       const id = requireId(resource, idText);
-      const rows = { id, versions: rowVersions(resource, versions), allowed: resource.allowed('delete') };
+      const allowed = resource.allowed('delete');
+      const rows = { id, versions: rowVersions(resource, versions), allowed, mayWait };
       const author = resource.writes.cascades.length > 0 ? inBatch(caller) : caller;
       const statement = compileWrite(resource.writes, { kind: 'delete', rows, author });
       // The foreign key of a view is only in the registry, so it blocks no deletion.

@@ -1,16 +1,30 @@
 // Runs the statements of writes, and reads the results of their checks.
 import type { Database } from '../../db/connection/database.ts';
-import { LostWrite } from '../../db/connection/database-errors.ts';
+import { isLocked, LostWrite } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/driver.ts';
 import type { Statement } from '../../db/rows.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 
-/** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
-export const runWrite = <T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> =>
-  database.run(statement, 'write').catch((error: unknown) => {
-    throw isUnanswered(error) ? new LostWrite(error as Error) : error;
-  });
+/** How often a write is begun that finds its record locked: after a wait, another write may be faster. */
+const MAX_TRIES = 20;
+
+/** Runs a statement that writes; once more after the wait for a lock. @throws LostWrite when the connection ended before the answer */
+export async function runWrite<T>(
+  database: Pick<Database, 'run'>,
+  statement: Statement<T>,
+  tries = MAX_TRIES,
+): Promise<T> {
+  const { untilUnlocked } = statement;
+  try {
+    return await database.run(statement, 'write');
+  } catch (error) {
+    if (isUnanswered(error)) throw new LostWrite(error as Error);
+    if (!untilUnlocked || !isLocked(error) || tries <= 1) throw error;
+  }
+  await database.run(untilUnlocked(), 'write');
+  return runWrite(database, statement, tries - 1);
+}
 
 /** Reports the failed checks. */
 export function addCheckErrors(
