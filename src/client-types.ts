@@ -108,6 +108,8 @@ export type Change<R extends WrittenResource, All extends WrittenResource> = R e
       readonly user: { readonly id: Id; readonly username: string } | null;
       readonly before: Partial<Row<R, All>> | null;
       readonly after: Partial<Row<R, All>> | null;
+      /** Whether the values are too large to be shown. */
+      readonly unreadable?: true;
     }
   : never;
 

@@ -315,7 +315,7 @@ export function createService(
     if (sealingKey && history && seals)
       sealer ??= startSealer({
         database,
-        tables: SEALED_TABLES.flatMap((name) => models.get(name) ?? []),
+        models: SEALED_TABLES.flatMap((name) => models.get(name) ?? []),
         seals,
         key: sealingKey,
         witness,

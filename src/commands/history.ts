@@ -50,8 +50,7 @@ async function withParts<T>(
   const settings = readSettings(variablesOf('DATABASE_URL', io.env));
   return withSettingsDatabase(settings, async (database: Database) => {
     const tables = [...SEALED_TABLES, SEAL.model].map((name) => ({ name, table: name }));
-    const names = await database.run(existingTables(tables), 'read');
-    return work(partsIn(database, names, isWhole));
+    return work(partsIn(database, await database.run(existingTables(tables), 'read'), isWhole));
   });
 }
 

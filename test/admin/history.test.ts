@@ -363,6 +363,38 @@ describe('the history', () => {
     assert.match((await ada.get(again)).text, /value="Back &amp; again"/);
   });
 
+  test('names an entry whose values are too large, and leaves them out', async () => {
+    const { json } = await service.send('POST', '/api/kind/', { name: 'Grown' });
+    const key = String(json.id);
+    const entries = await service.sql<{ id: string }[]>`
+      insert into vitrine_history (door, action, model, record, before, after)
+      select 'api', action, 'kind', record, value, case action when 'update' then value end
+      from (values ('update', ${key}), ('delete', '777')) entry (action, record),
+        (select '{"name":"' || repeat('x', 33600000) || '"}') one (value) returning id::text`;
+    const [update, deletion] = entries.map(({ id }) => id);
+    const counted = async (): Promise<number> =>
+      Number(/^vitrine_history_unreadable_total (\d+)$/m.exec(await service.metrics())?.[1]);
+    const before = await counted();
+    const said = /The values are not shown: they have more than 33,554,432 bytes\./;
+    for (const [path, text] of [
+      ['/admin/', /changed Grown in Kinds/],
+      ['/admin/vitrine_history/', /Grown/],
+      [`/admin/kind/${key}/history/`, said],
+      [`/admin/vitrine_history/${update}/`, said],
+      [`/admin/vitrine_history/${deletion}/`, said],
+      [`/admin/vitrine_history/${deletion}/undo/`, said],
+      ['/admin/vitrine_history/-/export.json', /more than 33554432 bytes/],
+    ] as const) {
+      const page = await ada.get(path);
+      assert.equal(page.status, 200, path);
+      assert.match(path.endsWith('.json') ? page.text : readable(page), text, path);
+      assert.doesNotMatch(page.text, /xxxx|Add it again/, path);
+      assert.ok(!page.text.includes(`_entry=${update}`), path);
+    }
+    assert.equal((await ada.get(`/admin/kind/${key}/?_entry=${update}`)).status, 404);
+    assert.ok((await counted()) > before);
+  });
+
   test('adds a deleted record again without the defaults that it did not have', async () => {
     const values = { title: 'Empty', state: null, level: null, done: null };
     const { json } = await service.send('POST', '/api/ticket/', values);

@@ -264,6 +264,27 @@ describe('vitrine history', () => {
     await service.close();
   });
 
+  test('an entry that is too large to be read is sealed, checked and exported with the digests of its values', async (t) => {
+    t.after(() => restore());
+    await database.sql`insert into vitrine_history (id, door, action, model, record, before, after)
+      select 60, 'api', 'update', 'note', '1', repeat(v, 134300000), repeat(v, 134300001) from (values ('x')) one (v)`;
+    const service = await start({ historyKey: own.secret, historyWitness: inFolder('large.ndjson') });
+    await service.close();
+    assert.deepEqual(service.lines.filter(({ level }) => level === 'error'), []); // prettier-ignore
+    const file = inFolder('large-export.ndjson');
+    const all = ['verify', '--key', own.open, '--witness', inFolder('large.ndjson')];
+    const inDatabase = await history(...all);
+    assert.match(inDatabase.stdout, /^intact: 7 checkpoints with 31 entries$/m);
+    const { stdout } = await history('export');
+    writeFileSync(file, stdout);
+    const line = stdout.split('\n').find((one) => one.includes('"id":"60"')) ?? '';
+    const { entry } = JSON.parse(line);
+    assert.deepEqual([entry.model, typeof entry.before.sha256, typeof entry.after.sha256], ['note', 'string', 'string']); // prettier-ignore
+    assert.equal((await history(...all, '--file', file)).stdout, inDatabase.stdout);
+    writeFileSync(file, stdout.replace(entry.before.sha256, entry.after.sha256));
+    assert.match((await history(...all, '--file', file)).stdout, /^entry 60 of vitrine_history was changed/);
+  });
+
   test('several processes make one chain, with a key that can change, and a folder of witnesses', async (t) => {
     const seals = mkdtempSync(join(folder, 'seals-'));
     await database.sql`truncate vitrine_seal`;

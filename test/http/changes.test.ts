@@ -261,6 +261,22 @@ describe('the change feed', () => {
     assert.deepEqual(await pages(second), plain);
   });
 
+  test('has an entry whose values are too large without them, for those who see all of its columns', async () => {
+    const start = await now();
+    await service.sql`insert into vitrine_history (door, action, model, record, before, after)
+      select 'api', action, model, '1', case action when 'update' then value end, value
+      from (values ('update', 'note'), ('update', 'ticket'), ('create', 'ticket')) entry (action, model),
+        (select '{"text":"' || repeat('x', 33600000) || '"}') one (value)`;
+    await send('ada', 'POST', 'note/', { text: 'next' });
+    const seenBy = async (name: string): Promise<unknown[]> =>
+      (await changesAfter(start, name)).map(({ action, model, before, after, unreadable }) => [action, model, before ?? after?.text, unreadable]); // prettier-ignore
+    const next = ['create', 'note', 'next', undefined];
+    const [ofNote, ofTicket] = [['update', 'note', undefined, true], ['create', 'ticket', undefined, true]]; // prettier-ignore
+    assert.deepEqual(await seenBy('ada'), [ofNote, ['update', 'ticket', undefined, true], ofTicket, next]);
+    assert.deepEqual(await seenBy('eve'), [ofNote, ofTicket, next]);
+    await service.sql`delete from vitrine_history where octet_length(after) > 33000000`;
+  });
+
   /** Entries that only admins see, and then one that all see. */
   async function manyHidden(): Promise<void> {
     await service.sql`insert into vitrine_history (door, action, model, record, after)

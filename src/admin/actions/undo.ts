@@ -60,6 +60,7 @@ function merged(earlier: Step, later: Step): Step | undefined {
     action: isNew ? 'create' : isGone ? 'delete' : 'update',
     before: new Map([...later.before, ...earlier.before]),
     after: new Map([...earlier.after, ...later.after]),
+    unreadable: earlier.unreadable ?? later.unreadable,
   };
 }
 
@@ -123,10 +124,11 @@ function bodyOf({ model, output }: AdminView, values: JsonFields, isNew: boolean
 
 /** Why a step cannot be undone, as far as reading can tell. Notes the version of the row. */
 async function refusalOf(context: RecordContext, step: Step): Promise<string | undefined> {
-  const { resource, action, record, before, after } = step;
+  const { resource, action, record, before, after, unreadable } = step;
   const { operations, browsing, caller } = context;
   if (!resource || record === '') return t('recordNotShown');
   if (!resource.may.has(REVERSE[action] ?? 'change')) return t('mayNotReverse');
+  if (unreadable !== undefined) return unreadable;
   if (step.isOutdated) return t('hasNewerChanges');
   if (isOwnUser({ ...context, resource }, record)) return t('isOwnUser');
   const body = bodyOf(resource, before, action === 'delete');

@@ -110,7 +110,8 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
   if (entry === null || !resource.may.has('change')) return recordForm(context, { record });
   if (!resource.allows.has('history')) throw notFound(t('noPage'));
   const change = changeOf(await browsing.preview(context.historyOf(resource), entry), context);
-  if (change.record !== record.stored?.id) throw notFound(t('noSuchChange'));
+  if (change.record !== record.stored?.id || change.unreadable !== undefined)
+    throw notFound(t('noSuchChange'));
   const earlier = valuesToPutBack(change);
   const known = record.fields.filter(({ column }) => earlier.has(column.key));
   const before = valuesOf(known, (field) => field.stored({ fields: earlier }));

@@ -4,12 +4,14 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { joinLabel } from '../../query/labels/label-sql.ts';
+import { countUnreadable, MAX_READ_BYTES, UNREADABLE } from '../../query/statements/history-entries.ts';
 import { isVisible, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
+import { t } from '../web/language.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 
 /** An entry of the history. It has only the values that the admin area shows now. */
@@ -28,6 +30,8 @@ export interface HistoryChange {
   readonly resource: AdminView | undefined;
   readonly before: JsonFields;
   readonly after: JsonFields;
+  /** Why the entry has no values, if they are too large to be read. */
+  readonly unreadable: string | undefined;
   /** The same in all changes of one operation; null for a change alone. */
   readonly batch: string | null;
   /** The deleted record that led to this change of the database. Its key is empty where it is hidden. */
@@ -48,6 +52,9 @@ export function changeOf(
   const values = (key: string): JsonFields => parseJsonFields(textOfField(fields, key) ?? '{}');
   const cause = textOfField(fields, 'cause');
   const model = text('model');
+  const [before, after] = [values('before'), values('after')];
+  const isUnreadable = before.has(UNREADABLE.key) || after.has(UNREADABLE.key);
+  if (isUnreadable) countUnreadable();
   const resource = resources.get(model);
   const [causeModel = '', ...causeKey] = cause?.split('/') ?? [];
   return {
@@ -60,8 +67,9 @@ export function changeOf(
     title: resource?.title ?? model,
     record: text('record'),
     resource,
-    before: values('before'),
-    after: values('after'),
+    before,
+    after,
+    unreadable: isUnreadable ? t('valuesTooLarge', { bytes: MAX_READ_BYTES }) : undefined,
     batch: textOfField(fields, 'batch'),
     cause: cause === null ? undefined : { model: causeModel, record: causeKey.join('/') },
     roles: textOfField(fields, 'roles'),

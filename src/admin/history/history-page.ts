@@ -93,6 +93,7 @@ function valueTable(change: HistoryChange, context: AdminContext, labels: Record
   const columns = columnsOf(change);
   const isUpdate = action === 'update';
   if (!resource) return html`<p class="hint">${t('modelNotShown', { model: change.model })}</p>`;
+  if (change.unreadable !== undefined) return html`<p class="hint">${change.unreadable}</p>`;
   if (columns.length === 0)
     return html`<p class="hint">${t(isUpdate ? 'noColumnChanged' : 'noColumnHasValue')}</p>`;
   const cell = (column: Column, fields: JsonFields): Content =>
@@ -256,8 +257,8 @@ const LONGEST_PAGE = 1_000_000;
 const LONGEST_LINK = 6000;
 
 /** A link to a form with the values of the deleted record, if they fit into an address. */
-function addAgain(resource: AdminView, { before, action }: HistoryChange): Html | false {
-  if (action !== 'delete' || !resource.may.has('add')) return false;
+function addAgain(resource: AdminView, { before, action, unreadable }: HistoryChange): Html | false {
+  if (action !== 'delete' || unreadable !== undefined || !resource.may.has('add')) return false;
   const columns = editableColumns(resource, true);
   if (columns.some((column) => before.has(sizeKey(column)))) return false;
   const values = columns.flatMap((column) => {

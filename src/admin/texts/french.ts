@@ -697,6 +697,7 @@ export const FRENCH: Texts = {
   allChangesOfOperation: 'Toutes les modifications de cette opération',
   putValuesBack: 'Remettre ces valeurs',
   thoseBeforeChange: 'celles d’avant la modification',
+  valuesTooLarge: 'Les valeurs ne sont pas affichées : elles dépassent {bytes} octets.',
   valuesDoNotFit: 'Les valeurs ne tiennent pas sur cette page.',
   showThem: 'Les afficher',
 

@@ -691,6 +691,7 @@ export const GERMAN: Texts = {
   allChangesOfOperation: 'Alle Änderungen dieses Vorgangs',
   putValuesBack: 'Diese Werte wiederherstellen',
   thoseBeforeChange: 'die vor der Änderung',
+  valuesTooLarge: 'Die Werte werden nicht angezeigt: Sie haben mehr als {bytes} Bytes.',
   valuesDoNotFit: 'Die Werte haben auf dieser Seite keinen Platz.',
   showThem: 'Anzeigen',
 

@@ -686,6 +686,7 @@ export const SPANISH: Texts = {
   allChangesOfOperation: 'Todos los cambios de esta operación',
   putValuesBack: 'Restablecer estos valores',
   thoseBeforeChange: 'los de antes del cambio',
+  valuesTooLarge: 'Los valores no se muestran: ocupan más de {bytes} bytes.',
   valuesDoNotFit: 'Los valores no caben en esta página.',
   showThem: 'Mostrarlos',
 

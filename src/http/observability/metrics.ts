@@ -14,6 +14,7 @@ import { methodNotAllowed, patternOf } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
 import { messageOf } from '../../messages.ts';
+import { unreadableEntries } from '../../query/statements/history-entries.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
 interface MetricSources {
@@ -210,6 +211,8 @@ export function createMetrics({
     );
     const broken = 'Whether a check of the sealed history has failed since the start.';
     output.add(['gauge', 'vitrine_history_broken', broken, Number(isHistoryBroken())]);
+    const unreadableHelp = 'Entries of the history that were read without their values, which are too large.';
+    output.add(['counter', 'vitrine_history_unreadable_total', unreadableHelp, unreadableEntries()]);
     writeLanes(output, Object.entries(lanes()));
     output.add(...replicaMetrics(replicas()));
     const { quantiles, sum, count } = eventLoop.read();

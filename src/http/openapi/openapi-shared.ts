@@ -191,7 +191,10 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
         action: { enum: ['create', 'update', 'delete'] },
         source: { enum: ['api', 'admin', 'command'] },
         user: { type: ['object', 'null'], description: 'Who made the change, if you may see that.' },
-        before: { type: ['object', 'null'], description: 'Of an update, only what it changed.' },
+        before: {
+          type: ['object', 'null'],
+          description: 'Of an update, only what it changed. Null with `unreadable`.',
+        },
         after: { type: ['object', 'null'] },
       }),
     },

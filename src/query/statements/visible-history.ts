@@ -1,12 +1,16 @@
 // The history with only what the admin area shows now, as a relation that reads use instead of the table.
 import { arrayText, EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { createStatement, fixedStatement, text, type Statement } from '../../db/rows.ts';
+import { createStatement, text, type Statement } from '../../db/rows.ts';
 import { output, requiredColumn, type Column, type Model } from '../../db/schema/model.ts';
 import type { RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
+import { isReadable, UNREADABLE } from './history-entries.ts';
 import { isInSpan, type Span } from './watermark-statements.ts';
 
-/** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
+/**
+ * What the history shows of one model's changes, by JSON key: the value, or only that a password changed. With the key of `UNREADABLE`, each
+ * update is shown: it changes at least one of these columns.
+ */
 type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
 
 /** What the history shows of one model. */
@@ -85,7 +89,9 @@ function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue
   // Counting the keys here instead of on their own saves parsing megabytes twice.
   const all = sql`(select e.*, count(*) over () from json_each(${escaped(field)}::json) e) m`;
   const shownFields = sql`select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
-  return sql`case when ${field} is not null and ${KEYS} is not null then concat('{', (${shownFields}), '}') end`;
+  const unreadable = sql`case when ${raw(`${ROW}.action`)} <> 'update' or ${KEYS} ->> ${literal(UNREADABLE.key)} is not null then ${literal(UNREADABLE.json)} else '{}' end`;
+  const object = sql`case when ${isReadable(ROW)} then concat('{', (${shownFields}), '}') else ${unreadable} end`;
+  return sql`case when ${field} is not null and ${KEYS} is not null then ${object} end`;
 }
 
 /**
@@ -148,6 +154,7 @@ interface ShownResource {
   readonly model: Model;
   readonly output: readonly Column[];
   readonly passwords?: readonly Column[];
+  readonly recorded?: readonly Column[] | undefined;
   readonly visibility: RowVisibility;
   readonly allows: ReadonlySet<string>;
   /** Whether only PostgreSQL knows which records exist for the caller. */
@@ -156,14 +163,16 @@ interface ShownResource {
 
 /** What the history shows of a resource: the columns that the access sees now, of the records that exist for it. */
 function shownOf(
-  { model, output, passwords = [], visibility, hasIdentity }: ShownResource,
+  { model, output, passwords = [], recorded, visibility, hasIdentity }: ShownResource,
   isWhole = false,
 ): ShownModel {
   const rows = visibility.rows(model);
   // Whether such a value may be seen depends on the record, which may have changed since.
   const columns = output.filter((column) => rows?.partial.has(column) !== true);
+  const isComplete = isWhole || recorded?.every((column) => columns.includes(column)) === true;
   return {
     keys: Object.fromEntries([
+      ...(isComplete ? [[UNREADABLE.key, 'value'] as const] : []),
       ...columns.map(({ key }) => [key, 'value'] as const),
       ...passwords.map(({ key }) => [key, 'password'] as const),
     ]),
@@ -227,21 +236,6 @@ export const historyOf = <T extends ShownResource>(
   const relation = maskedHistory(history.model, shown, [resource.name], causes);
   return withRelation(history, isWhole ? relation : withoutHidden(relation));
 };
-
-/** Maximum entries, and bytes of their values, that a reader of the feed gets at once. */
-const MAX_ENTRIES = raw('1000');
-const MAX_ENTRY_BYTES = raw('1048576');
-
-/** Up to which entry a reader gets them at once, of those in a span: at least the first one. It returns 0 if there is none. */
-export function spanEnd(history: Model, span: Span): Statement<bigint> {
-  const bytes = sql`coalesce(octet_length(${raw(ROW)}.before), 0) + coalesce(octet_length(${raw(ROW)}.after), 0)`;
-  const entries = sql`select ${raw(ROW)}.id, ${bytes} as bytes from ${allRows(history, ROW)} where ${isInSpan(ROW, span)} order by ${raw(ROW)}.id limit ${MAX_ENTRIES}`;
-  const sums = sql`select id, sum(bytes) over (order by id) - bytes as earlier from (${entries}) entry`;
-  return fixedStatement(
-    sql`select max(id)::text from (${sums}) summed where earlier < ${MAX_ENTRY_BYTES}`,
-    ([row]) => BigInt(text(row?.[0]) ?? 0),
-  );
-}
 
 /** The columns that a reader of the feed sees of an entry, and their texts after its id. */
 const FEED_COLUMNS = ['at', 'user_key', 'user_name', 'door', 'action', 'model', 'record', 'before', 'after'];

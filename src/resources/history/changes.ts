@@ -4,12 +4,16 @@ import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import type { createCursorTokens } from '../../query/cursor.ts';
-import { seenChanges, spanEnd, type SeenChange } from '../../query/statements/visible-history.ts';
+import { countUnreadable, portionEnd, UNREADABLE } from '../../query/statements/history-entries.ts';
+import { seenChanges, type SeenChange } from '../../query/statements/visible-history.ts';
 import { readerOf, type Access } from '../access/access.ts';
 import { isAlwaysShown, type ResourceView, type ResourceViews } from '../access/resource-view.ts';
 
 /** Digits of an id in a cursor, so that its length does not show how many changes there are. */
 const DIGITS = 19;
+
+/** What a reader of the feed gets at once. */
+const PORTION = { entries: 1_000, bytes: 1_048_576 };
 
 /** A change for clients. */
 export interface Change {
@@ -69,6 +73,8 @@ export function createChanges(
     const users = views.get(userModel);
     const position = BigInt(String(entry));
     const id = cursorOf(position);
+    const isUnreadable = before === UNREADABLE.json || after === UNREADABLE.json;
+    if (isUnreadable) countUnreadable();
     const parts = {
       id: JSON.stringify(id),
       at: JSON.stringify(datetimeFormat === 'iso' ? `${String(at).replace(' ', 'T')}Z` : at),
@@ -80,8 +86,9 @@ export function createChanges(
         typeof userKey === 'string' && users && seesUsers(users)
           ? `{"id":${keyJson(userKey, users.model.primaryKey)},"username":${JSON.stringify(userName)}}`
           : 'null',
-      before: oneLine(before),
-      after: oneLine(after),
+      before: isUnreadable ? 'null' : oneLine(before),
+      after: isUnreadable ? 'null' : oneLine(after),
+      ...(isUnreadable && { unreadable: 'true' }),
     };
     return { id, position, json: `{${Object.entries(parts).map(([name, value]) => `"${name}":${value}`).join()}}` }; // prettier-ignore
   }
@@ -109,7 +116,7 @@ export function createChanges(
       const none = { changes: [], end: after > upTo ? after : upTo };
       const shown = readableBy(access, views);
       if (after >= upTo || shown.length === 0) return none;
-      const end = await database.run(spanEnd(history, { after, upTo }), 'read');
+      const end = await database.run(portionEnd(history, { after, upTo }, PORTION), 'read');
       if (end === 0n) return none;
       const changes = await database.run(seenChanges(history, shown, { after, upTo: end }), 'read');
       return { changes: changes.map((change) => changeOf(change, views)), end };

@@ -7,11 +7,14 @@ import type { Database } from '../../db/connection/database.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { StartError } from '../../errors.ts';
 import { fileFault } from '../../setting-values.ts';
+import { portionEnd } from '../../query/statements/history-entries.ts';
 import {
   addSeal,
   digestsIn,
+  existingTables,
   lastSeal,
   type Entry,
+  type SealedTable,
   type StoredSeal,
 } from '../../query/statements/seal-statements.ts';
 import { HISTORY } from '../definition/system-tables.ts';
@@ -27,8 +30,8 @@ const SHORT_INTERVAL = 1_000;
 const PASSIVE_INTERVAL = 30_000;
 /** Milliseconds between two checks of the entries of the latest checkpoint. */
 const CHECK_INTERVAL = 60_000;
-/** Maximum entries of a table in a checkpoint. */
-const MAX_ENTRIES = 10_000;
+/** What a checkpoint seals of a table. */
+const PORTION = { entries: 10_000, bytes: 256 * 1024 * 1024 };
 
 /** The entries of a table in a checkpoint: all with ids above `after` and up to `last`. */
 export interface SealedSpan {
@@ -132,7 +135,7 @@ type Report = (level: 'info' | 'error', fields: Readonly<Record<string, string>>
 export interface SealerOptions {
   readonly database: Pick<Database, 'run'>;
   /** The tables of entries, and the one of checkpoints. */
-  readonly tables: readonly Model[];
+  readonly models: readonly Model[];
   readonly seals: Model;
   readonly key: KeyObject;
   /** A file to which each checkpoint is appended, or a folder for files by month. */
@@ -144,11 +147,12 @@ export interface SealerOptions {
 export type Sealer = ReturnType<typeof startSealer>;
 
 /** Seals new entries every few seconds. Of several processes, the others wait while one does. */
-export function startSealer({ database, tables, seals, key, witness, report, storeEvent }: SealerOptions) {
-  const watermark = createWatermark(database, tables);
+export function startSealer({ database, models, seals, key, witness, report, storeEvent }: SealerOptions) {
+  const watermark = createWatermark(database, models);
   const keyId = keyIdOf(key);
   const openKey = createPublicKey(key);
   const stopped = new AbortController();
+  let tables: readonly SealedTable[] = [];
   let latest: StoredSeal | undefined;
   let content: SealContent | undefined;
   let isPassive = false;
@@ -199,7 +203,8 @@ export function startSealer({ database, tables, seals, key, witness, report, sto
   /** @returns whether there is more to seal already */
   async function sealNew(): Promise<boolean> {
     const marks = await watermark.now();
-    const isNew = ({ name }: Model): boolean => (marks.get(name) ?? 0n) > lastIn(content, name);
+    if (tables.length === 0) tables = await database.run(existingTables(models), 'read');
+    const isNew = ({ name }: SealedTable): boolean => (marks.get(name) ?? 0n) > lastIn(content, name);
     const isDue = latest !== undefined && performance.now() - checkedAt >= CHECK_INTERVAL;
     if (!tables.some(isNew) && !isDue) return false;
     const stored = await database.run(lastSeal(seals), 'read');
@@ -218,9 +223,10 @@ export function startSealer({ database, tables, seals, key, witness, report, sto
     const spans: Record<string, SealedSpan> = {};
     for (const table of tables) {
       const after = lastIn(content, table.name);
-      const upTo = isNew(table) ? (marks.get(table.name) ?? after) : after;
-      const found = upTo > after ? await database.run(digestsIn(table, { after, upTo }, MAX_ENTRIES), 'read') : []; // prettier-ignore
-      const last = found.length < MAX_ENTRIES ? upTo : (found.at(-1)?.id ?? upTo);
+      const mark = isNew(table) ? (marks.get(table.name) ?? after) : after;
+      const end = await database.run(portionEnd(table, { after, upTo: mark }, PORTION, table.columns), 'read'); // prettier-ignore
+      const last = end === 0n ? mark : end;
+      const found = end === 0n ? [] : await database.run(digestsIn(table, { after, upTo: end }, PORTION.entries), 'read'); // prettier-ignore
       const entries = found.map(({ id, text }) => [String(id), text] as const);
       spans[table.name] = { after: String(after), last: String(last), entries };
     }

@@ -3,7 +3,13 @@ import { createHash, type KeyObject } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/rows.ts';
-import { allEntries, allSeals, type Entry, type StoredSeal } from '../../query/statements/seal-statements.ts';
+import {
+  allEntries,
+  allSeals,
+  type Entry,
+  type SealedTable,
+  type StoredSeal,
+} from '../../query/statements/seal-statements.ts';
 import { SEAL } from '../definition/system-tables.ts';
 import {
   compareEntries,
@@ -19,30 +25,34 @@ import {
 /** A part of a history. The entries of a checkpoint come before it. */
 export type Part = (Entry & { readonly table: string }) | { readonly seal: StoredSeal };
 
-/** Rows at a time. */
-const BATCH = 500;
+/** Rows at a time: whole entries, which may have tens of megabytes, and others. */
+const BATCH = { whole: 20, other: 500 };
 
-async function* rowsOf<T>(database: Pick<Database, 'cursor'>, statement: Statement<T[]>): AsyncGenerator<T> {
-  for await (const batch of database.cursor(statement, BATCH)) yield* batch;
+async function* rowsOf<T>(
+  database: Pick<Database, 'cursor'>,
+  statement: Statement<T[]>,
+  batch = BATCH.other,
+): AsyncGenerator<T> {
+  for await (const rows of database.cursor(statement, batch)) yield* rows;
 }
 
 /**
  * The parts of the history in a database.
- * @param names the tables that it has
+ * @param tables those that it has
  * @param isWhole whether the texts of the entries are their values, or their digests
  */
 export async function* partsIn(
   database: Pick<Database, 'cursor'>,
-  names: readonly string[],
+  tables: readonly SealedTable[],
   isWhole: boolean,
 ): AsyncGenerator<Part> {
-  const readers = names
-    .filter((name) => SEALED_TABLES.includes(name))
-    .map((name) => ({ name, rows: rowsOf(database, allEntries({ name, table: name }, isWhole)) }));
+  const batch = isWhole ? BATCH.whole : BATCH.other;
+  const readers = tables
+    .filter(({ name }) => SEALED_TABLES.includes(name))
+    .map((table) => ({ name: table.name, rows: rowsOf(database, allEntries(table, isWhole), batch) }));
   // The entries are read after the checkpoints, so that there are at least those that are sealed.
-  const seals = names.includes(SEAL.model)
-    ? rowsOf(database, allSeals({ name: SEAL.model, table: SEAL.model }))
-    : undefined;
+  const sealTable = tables.find(({ name }) => name === SEAL.model);
+  const seals = sealTable && rowsOf(database, allSeals(sealTable));
   let seal = await seals?.next();
   const next = new Map<string, IteratorResult<Entry>>();
   for (const { name, rows } of readers) next.set(name, await rows.next());
@@ -73,13 +83,32 @@ const LINE = /^\{"table":"(\w+)","id":"(\d{1,19})","entry":(\{.*\})\}$/;
 
 /** The lines of a file. Unlike those of node:readline, they end only with a line feed. */
 async function* linesOf(file: string): AsyncGenerator<string> {
-  let rest = '';
+  let rest: string[] = [];
   for await (const chunk of createReadStream(file, 'utf8')) {
-    const lines = `${rest}${chunk as string}`.split('\n');
-    rest = lines.pop() ?? '';
-    yield* lines;
+    const [first = '', ...more] = (chunk as string).split('\n');
+    rest.push(first);
+    if (more.length === 0) continue;
+    yield rest.join('');
+    yield* more.slice(0, -1);
+    rest = more.slice(-1);
   }
-  yield rest;
+  yield rest.join('');
+}
+
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64');
+
+/** The digest of an entry in an export, as PostgreSQL makes it: see seal-statements.ts. Only the text that was exported has one. */
+function entryDigest(entry: string): string {
+  try {
+    const values = JSON.parse(entry) as Record<string, string | { readonly sha256: string }>;
+    if (JSON.stringify(values) !== entry) return '';
+    const lines = Object.entries(values).map(
+      ([name, value]) => `${name} ${typeof value === 'string' ? digestOf(value) : value.sha256}\n`,
+    );
+    return digestOf(lines.join(''));
+  } catch {
+    return '';
+  }
 }
 
 /** The parts of the history in an export. Any other line counts as a checkpoint that was changed. */
@@ -87,7 +116,7 @@ export async function* partsInFile(file: string): AsyncGenerator<Part> {
   for await (const line of linesOf(file)) {
     const [, table, id, entry] = LINE.exec(line) ?? [];
     if (table !== undefined && id !== undefined && entry !== undefined)
-      yield { table, id: BigInt(id), text: createHash('sha256').update(entry).digest('base64') };
+      yield { table, id: BigInt(id), text: entryDigest(entry) };
     else if (line !== '') yield { seal: sealIn(line) };
   }
 }
