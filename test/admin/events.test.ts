@@ -41,7 +41,13 @@ interface Event {
 
 describe('events', () => {
   const { service, ada } = useAdmin([user, note], { roles, trustProxy: 1 }, async () => {
-    for (const [name, more] of Object.entries({ bob: {}, lin: {}, eve: {}, otto: { role: 'auditor' } }))
+    for (const [name, more] of Object.entries({
+      bob: {},
+      lin: {},
+      eve: {},
+      mia: {},
+      otto: { role: 'auditor' },
+    }))
       await service.addUser(name, more);
     await service.sql`insert into note (text) select 'note ' || n from generate_series(1, 30) n`;
   });
@@ -277,6 +283,21 @@ describe('events', () => {
     assert.doesNotMatch((await otto.get('/admin/')).text, /vitrine_event/);
     assert.equal((await otto.get('/admin/note/')).status, 200);
   });
+
+  let otto: ReturnType<typeof logIn> | undefined;
+  const floods: [name: string, most: number, count: number, work: () => Promise<unknown>][] = [
+    ['token.made', 1, 5, () => service.request('/api/-/tokens/', { method: 'POST', user: 'mia', body: {} })],
+    ['export', 20, 25, async () => (await (otto ??= logIn(service, 'otto'))).get('/admin/note/-/export.json')],
+    ['login', 20, 25, () => logIn(service, 'otto')],
+  ]; // prettier-ignore
+  for (const [name, most, count, work] of floods)
+    test(`of the kind ${name} are at most ${most} a minute for each user`, async () => {
+      const id = await lastId();
+      for (let times = 0; times < count; times += 1) await work();
+      await eventOf('logout', async () => (await logIn(service, 'ada')).post('/admin/-/logout/'));
+      const rows = (await after(id, name)).filter(({ user_name: user }) => user !== 'ada');
+      assert.ok(rows.length > 0 && rows.length <= most, String(rows.length));
+    });
 
   test('that cannot be stored fail no request', async (t) => {
     await service.sql`alter table vitrine_event rename to elsewhere`;
