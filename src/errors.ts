@@ -109,7 +109,7 @@ export class Refusal extends Problem {
   }
 }
 
-const RETRY = { headers: { 'Retry-After': '1' } };
+export const RETRY = { headers: { 'Retry-After': '1' } };
 
 /** Shared instances, because they are thrown under overload. */
 export const RECORD_BUSY = new Refusal(503, messageOf('recordBusy'), RETRY);

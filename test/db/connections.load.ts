@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createVitrine, type Resource } from '../../src/index.ts';
+import { createVitrine, type Panel, type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import {
@@ -18,9 +18,15 @@ import {
   type TestService,
   useService,
 } from '../support.ts';
+import { useAdmin } from '../admin/support.ts';
 import { type Proxy, startProxy } from '../process/proxy.ts';
 
-const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
+const guarded: Resource = {
+  model: 'guarded',
+  columns: { name: { type: 'string' } },
+  access: 'user',
+  admin: { search: ['name'] },
+};
 
 describe('connections that the database ends', () => {
   const service: TestService = useService([user, guarded], {}, () => service.addUser('ada'));
@@ -95,6 +101,81 @@ describe('connections that the database ends', () => {
       }, 'all connections that one client may use for changes');
     });
     assert.deepEqual([...new Set(pluck((await held) ?? [], 'status'))], [200]);
+  });
+});
+
+/** What readers ask for: by key, first pages, filters, costly reads, streams, and pages of the admin area. */
+const READS = [
+  '/api/guarded/1/',
+  '/api/note/7/',
+  '/api/note/',
+  '/api/note/?ordering=-message&limit=5',
+  '/api/note/?message__like=%2599%25&page=3',
+  '/api/note/?message__ilike=%25A%25B%25&ordering=message',
+  '/api/seen/',
+  '/readyz',
+];
+const STREAM = '/api/note/?id__lte=9';
+const PAGES = ['/admin/', '/admin/guarded/?_search=el', '/admin/note/3/', '/admin/note/-/export.csv?id=3'];
+
+const seen: Resource = { ...guarded, model: 'seen', identity: true };
+const panels: Panel[] = [
+  {
+    title: 'Notes',
+    load: async ({ query }) => ({
+      columns: ['count'],
+      rows: (await query('select count(*) from note')).map(({ count = null }) => [count]),
+    }),
+  },
+];
+
+describe('reads while the database ends all connections, again and again', () => {
+  const { service, ada } = useAdmin([user, note, guarded, seen], { trustProxy: 1, panels }, async () => {
+    await service.addUser('eve');
+    await service.sql`insert into guarded (name) values ('held')`;
+    await service.sql`insert into seen (name) values ('held')`;
+    await service.sql`insert into note (message) select md5(i::text) from generate_series(1, 20000) i`;
+  });
+
+  test('are all answered', async () => {
+    const made = await service.request('/api/-/tokens/', { method: 'POST', user: 'eve', body: {} });
+    const cookie = [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    /** Each reader is a client of one of these kinds, with what it asks for in turn. */
+    const kinds: readonly (readonly [headers: Record<string, string>, paths: readonly string[]])[] = [
+      [{}, READS],
+      [{ authorization: basic('eve') }, READS],
+      [{ authorization: `Bearer ${made.json.token}` }, READS],
+      [{ cookie }, PAGES],
+      [{ accept: 'application/x-ndjson' }, [STREAM]],
+    ];
+    const failed: string[] = [];
+    let isOver = false;
+    /** How many answers each reader has got. */
+    const turns = Array<number>(16).fill(0);
+    const read = async (index: number): Promise<void> => {
+      const [headers = {}, paths = []] = kinds[index % kinds.length] ?? [];
+      for (let turn = 0; !isOver; turns[index] = turn += 1) {
+        const path = paths[(index + turn) % paths.length] ?? '';
+        const sent = { ...headers, 'x-forwarded-for': `10.2.0.${index}` };
+        const answer = await service.request(path, { headers: sent }).catch(String);
+        if (typeof answer === 'string') failed.push(`${path}: ${answer}`);
+        else if (answer.status !== 200 || /could not be loaded/.test(answer.text))
+          failed.push(`${path}: ${answer.status} ${answer.json?.detail}`);
+      }
+    };
+    const readers = Promise.all(turns.map((_, index) => read(index)));
+    for (let times = 0; times < 10; times += 1) {
+      const before = [...turns];
+      await eventually(
+        () => turns.every((turn, index) => turn > (before[index] ?? 0) + 1),
+        'answers to all readers',
+      );
+      await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name = 'vitrine'`;
+    }
+    isOver = true;
+    await readers;
+    assert.deepEqual(failed, []);
   });
 });
 

@@ -7,7 +7,7 @@ import { isConnectionError, isReadOnlyError, isRetryable } from './database-erro
 import {
   CANCEL_TIMEOUT,
   cancelOnServer,
-  connectionLost,
+  ConnectionLost,
   isAnswer,
   isStalePrepared,
   noteUnanswered,
@@ -137,7 +137,8 @@ export class Connection {
   /** Whether it gets no more statements. It ends once it owes no answer. */
   #isRetired = false;
   #isEnded = false;
-  /** When its first answer came, and the last one, perhaps an error (milliseconds of `performance.now`). */
+  /** When it was made, when its first answer came, and the last one, perhaps an error (milliseconds of `performance.now`). */
+  readonly madeAt = performance.now();
   #openedAt = Infinity;
   #answeredAt = -Infinity;
 
@@ -254,7 +255,7 @@ export class Connection {
         if (!this.#cleanUp(statement)) this.#fail(job, query, new SessionChanged());
         else if (isAnswer(rows) && isValid && !takeUnreplicated(this.#sql))
           this.#succeed(job, withoutGaps(rows));
-        else this.#fail(job, query, isValid ? connectionLost() : new WrongServer());
+        else this.#fail(job, query, isValid ? new ConnectionLost() : new WrongServer());
       },
       (reason: unknown) => {
         const error = reason instanceof Error ? reason : new Error(String(reason));
@@ -406,7 +407,7 @@ export class Connection {
       const { query } = job;
       const isSent = query?.state !== null;
       // Without any connection, another one would not be made either.
-      this.#abandon(job, isSent || !this.#hasAnswered ? connectionLost() : new NotSent());
+      this.#abandon(job, isSent || !this.#hasAnswered ? new ConnectionLost() : new NotSent());
       if (!isSent) takeBack(job, query);
     }
   }
@@ -445,13 +446,21 @@ export class Connections {
     return this.#current.length < count || this.#current.some(({ underway }) => underway < depth);
   }
 
-  /** The connection with the fewest statements, or a new one; undefined if all are full. */
-  free(): Connection | undefined {
+  /**
+   * The connection with the fewest statements, or a new one; undefined if all are full.
+   * @param since only one that was made since then, in place of an idle one (milliseconds of `performance.now`)
+   */
+  free(since = -Infinity): Connection | undefined {
     const { count, depth } = this.#options;
     let free: Connection | undefined;
     for (const connection of this.#current)
-      if (connection.underway < (free?.underway ?? depth)) free = connection;
-    if (free?.underway === 0 || this.#current.length >= count || this.#isClosed) return free;
+      if (connection.madeAt >= since && connection.underway < (free?.underway ?? depth)) free = connection;
+    if (free?.underway === 0 || this.#isClosed) return free;
+    if (this.#current.length >= count) {
+      const idle = this.#current.find(({ madeAt, underway }) => madeAt < since && underway === 0);
+      if (!idle) return free;
+      idle.retire();
+    }
     const connection = new Connection(this.#options, {
       onRetired: (retired) => {
         this.#current.splice(this.#current.indexOf(retired), 1);

@@ -5,7 +5,7 @@ import { Lane, type LaneState } from '../lanes/lane.ts';
 import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../lanes/requester.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
-import { openDedicated, type OpenClient } from './driver.ts';
+import { countLosses, openDedicated, type OpenClient } from './driver.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
 import { messageOf } from '../../messages.ts';
 
@@ -75,7 +75,7 @@ export class Cursors {
       end: () => abort(unavailable(messageOf('slowStream'), 10)),
     };
     const leave = await this.#lane.enter(requester, undefined, holder);
-    const connection = openDedicated(open);
+    let connection = openDedicated(open);
     let isOver = false;
     const end = (): void => {
       if (isOver) return;
@@ -96,23 +96,38 @@ export class Cursors {
       const timeouts = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[clientKind] + TIMEOUT_MARGIN);
-      await connection.run((sql) => sql.unsafe(`begin read only; ${timeouts}`), BEGIN_TIMEOUT);
-      if (guard) await run((sql) => assertReached(sql, guard));
-      if (identity !== undefined) await run((sql) => sql.unsafe(identity));
-      await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
-      let isFirst = true;
-      for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
+      const fetch = (count: number): Promise<RawRow[]> => {
         since = isAnonymous ? performance.now() : Infinity;
         // The rows of a batch may have changed the settings.
-        const batch = `fetch ${count} from c; ${RESET_IN_TRANSACTION}`;
-        const rows: RawRow[] = await run((sql) => sql.unsafe(batch).raw());
-        if (rows.length === 0) return;
+        return run((sql) => sql.unsafe(`fetch ${count} from c; ${RESET_IN_TRANSACTION}`).raw());
+      };
+      const mayRepeat = guard ? undefined : countLosses();
+      let count = Math.min(FIRST_ROWS, maxRows);
+      /** Opens the cursor, and reads the first batch. */
+      const begin = async (): Promise<RawRow[]> => {
+        try {
+          await connection.run((sql) => sql.unsafe(`begin read only; ${timeouts}`), BEGIN_TIMEOUT);
+          if (guard) await run((sql) => assertReached(sql, guard));
+          if (identity !== undefined) await run((sql) => sql.unsafe(identity));
+          await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
+          return await fetch(count);
+        } catch (error) {
+          if (isOver || !mayRepeat?.(error)) throw error;
+          void connection.end(0);
+          connection = openDedicated(open);
+          return begin();
+        }
+      };
+      let isFirst = true;
+      for (let rows = await begin(); rows.length > 0; rows = await fetch(count)) {
+        const isLast = rows.length < count;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         const fitting = Math.floor((rows.length * BATCH_BYTES) / bytes);
         // The next records may be much larger than these.
         count = Math.min(maxRows, 2 * rows.length, Math.max(1, fitting));
         since = performance.now();
         yield decode(rows);
+        if (isLast) return;
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[clientKind])));
         isFirst = false;
       }

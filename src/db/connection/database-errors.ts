@@ -56,9 +56,11 @@ export function isConnectionError(error: Error): boolean {
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
 }
 
-/** Whether PostgreSQL has ended the connection, perhaps before it was open. */
-export const isEndedByServer = (error: unknown): boolean =>
-  error instanceof Error && 'severity' in error && isConnectionError(error);
+/** Whether PostgreSQL or the network has ended a connection, perhaps before it was open. */
+export const isCut = (error: unknown): boolean =>
+  isDatabaseError(error) &&
+  isConnectionError(error) &&
+  ('severity' in error || /^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/.test(error.code));
 
 /** A code of PostgreSQL, also from a pooler that gives no severity. Those of Node have no digits. */
 const SQLSTATE = /^(?=.*\d)[\dA-Z]{5}$/;

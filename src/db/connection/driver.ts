@@ -11,7 +11,8 @@ import {
   type DatabaseAddress,
   type Server,
 } from '../../database-address.ts';
-import { unavailable, type Problem } from '../../errors.ts';
+import { Problem, RETRY, unavailable } from '../../errors.ts';
+import { isCut } from './database-errors.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { forgetChangedSettings, RESET_SESSION, watchSettings } from '../session-state.ts';
@@ -210,7 +211,11 @@ export function cancelOnServer(query: Query): Promise<unknown> {
 export const CANCEL_TIMEOUT = 5_000;
 
 /** The 503 for a statement whose connection has ended. */
-export const connectionLost = (): Problem => unavailable(messageOf('unavailable'));
+export class ConnectionLost extends Problem {
+  constructor() {
+    super(503, messageOf('unavailable'), RETRY);
+  }
+}
 
 /** Errors of statements that were sent and whose answers were lost. */
 const unanswered = new WeakSet<Error>();
@@ -219,6 +224,16 @@ export const noteUnanswered = (error: Error): unknown => unanswered.add(error);
 
 /** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
 export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
+
+/** How often a read is repeated whose connection is lost. The read itself may be the reason, which must not happen often. */
+const MAX_REPEATS = 2;
+
+/** Counts the losses of a read. @returns whether it may run again after an error, on a connection that is opened then */
+export function countLosses(): (error: unknown) => boolean {
+  let left = MAX_REPEATS;
+  return (error) =>
+    (error instanceof ConnectionLost || isUnanswered(error) || isCut(error)) && (left -= 1) >= 0;
+}
 
 /** Creates a driver client with one connection, which is opened by the first statement. */
 export type OpenClient = (onEnd: () => void) => postgres.Sql;
@@ -256,7 +271,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
     lost ??= reason;
     stopWaiting?.();
   };
-  const sql = open(() => lose(connectionLost()));
+  const sql = open(() => lose(new ConnectionLost()));
 
   function abort(reason: Error): void {
     const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
@@ -272,14 +287,15 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
   return {
     run: (start, timeout) =>
       new Promise((resolve, reject) => {
-        stopWaiting = () => reject(lost ?? connectionLost());
+        stopWaiting = () => reject(lost ?? new ConnectionLost());
         // The driver would open a new connection, which lacks the transaction of the old one.
         if (lost) return stopWaiting();
-        const timer = timeout === undefined ? undefined : setTimeout(abort, timeout, connectionLost());
+        const late = (): void => abort(unavailable(messageOf('unavailable')));
+        const timer = timeout === undefined ? undefined : setTimeout(late, timeout);
         const query = start(sql);
         running = query as unknown as Query;
         void Promise.resolve(query)
-          .then((rows) => (takeUnreplicated(sql) ? reject(connectionLost()) : resolve(rows)), reject)
+          .then((rows) => (takeUnreplicated(sql) ? reject(new ConnectionLost()) : resolve(rows)), reject)
           .finally(() => {
             // The next statement may have begun already.
             if (running === (query as unknown as Query)) running = undefined;

@@ -5,7 +5,7 @@ import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import {
   commandOf,
-  connectionLost,
+  ConnectionLost,
   isAnswer,
   noteUnanswered,
   sendStatement,
@@ -19,7 +19,7 @@ const ABORTED_TRANSACTION = '25P02';
 
 /** The error of a statement that may have taken effect. Its connection is replaced. */
 function unknownOutcome(): Error {
-  const error = connectionLost();
+  const error = new ConnectionLost();
   noteUnanswered(error);
   return error;
 }

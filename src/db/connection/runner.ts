@@ -1,6 +1,6 @@
 // Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
-import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
-import { isEndedByServer, longWrite, tooLong } from './database-errors.ts';
+import { ConnectionLost, countLosses, type OpenClient } from './driver.ts';
+import { longWrite, tooLong } from './database-errors.ts';
 import { cancelLate, Connections, NotSent, type Execution } from './connections.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { Exclusions } from '../exclusions.ts';
@@ -67,6 +67,7 @@ interface Limits {
   readonly late?: Error;
   /** The record that a write locks. */
   readonly lock?: string | undefined;
+  readonly isWrite?: boolean;
 }
 
 /** Why a read was canceled that goes on as a slow one. */
@@ -132,18 +133,18 @@ export class Runner {
   ): Promise<RawRow[]> {
     if (kind === 'write') {
       const name = isLarge(statement) ? 'large' : 'write';
-      return this.#runIn(name, statement, requester, { lock: statement.record });
+      return this.#runIn(name, statement, requester, { lock: statement.record, isWrite: true });
     }
     // What has an identity is not shared, and needs a transaction.
     const short =
       statement.identity !== undefined ? undefined : await this.#runShort(statement, kind, requester);
     if (short) return short;
     const { key, clientKind } = requester;
-    if (clientKind === 'admin') return this.#read('admin', statement, requester);
+    if (clientKind === 'admin') return this.#runIn('admin', statement, requester);
     const { text } = statement;
     if (refuseCostly || this.#shortTexts.get(text) || !this.#slowClients.isExcluded(key))
       try {
-        const rows = await this.#read('read', statement, requester, { limit: READ_TIME, late: OVERRUN });
+        const rows = await this.#runIn('read', statement, requester, { limit: READ_TIME, late: OVERRUN });
         this.#slowClients.noteSuccess(key);
         if (text.length <= MAX_TEXT) this.#shortTexts.set(text, true);
         return rows;
@@ -155,7 +156,7 @@ export class Runner {
       }
     if (refuseCostly) throw new CostlyStatement();
     const limits = clientKind === 'anonymous' ? { limit: this.#options.slowTimeout, late: tooLong() } : {};
-    return this.#read('slow', statement, requester, limits);
+    return this.#runIn('slow', statement, requester, limits);
   }
 
   async close(): Promise<void> {
@@ -184,29 +185,19 @@ export class Runner {
     return mayJoin && this.#filters.mayJoin(statement, key) ? this.#filters.run(statement, key) : undefined;
   }
 
-  /** Runs a read, and again if its connection is lost. */
-  async #read(
-    name: WorkLane,
-    statement: SentStatement,
-    requester: Requester,
-    limits: Limits = {},
-  ): Promise<RawRow[]> {
-    try {
-      return await this.#runIn(name, statement, requester, limits);
-    } catch (error) {
-      // A replica does not try: the primary does in its place.
-      if (this.#options.guard || !(isUnanswered(error) || isEndedByServer(error))) throw error;
-      return this.#runIn(name, statement, requester, limits);
-    }
-  }
-
-  /** Runs a statement on a connection to itself, until its client disconnects. */
+  /**
+   * Runs a statement on a connection to itself, until its client disconnects. A read whose connection is lost runs again, on one that
+   * was opened later: what has ended the first one may be about to end the others.
+   */
   async #runIn(
     name: WorkLane,
     statement: SentStatement,
     requester: Requester,
-    { limit, late, lock }: Limits,
+    { limit, late, lock, isWrite = false }: Limits = {},
   ): Promise<RawRow[]> {
+    // A replica does not try: the primary does in its place.
+    const mayRepeat = isWrite || this.#options.guard ? undefined : countLosses();
+    let lostAt = -Infinity;
     let begun = Infinity;
     let execution: Execution | undefined;
     const holder = {
@@ -219,15 +210,17 @@ export class Runner {
     begun = performance.now();
     try {
       for (;;) {
-        execution = this.#work.free()?.execute(statement, this.#isPrepared(statement));
-        if (!execution) throw connectionLost();
+        execution = this.#work.free(lostAt)?.execute(statement, this.#isPrepared(statement));
+        if (!execution) throw new ConnectionLost();
         begun = performance.now();
         stopTimer?.();
         if (limit !== undefined && late) stopTimer = cancelLate(execution, limit, late);
         try {
           return await execution.rows;
         } catch (error) {
-          if (!(error instanceof NotSent)) throw error;
+          if (error instanceof NotSent) continue;
+          if (!mayRepeat?.(error)) throw error;
+          lostAt = performance.now();
         }
       }
     } finally {

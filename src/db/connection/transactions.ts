@@ -1,5 +1,6 @@
 // Runs statements in a transaction, on a dedicated connection.
 import {
+  countLosses,
   openDedicated,
   sendStatement,
   type DedicatedConnection,
@@ -142,6 +143,16 @@ export function createTransactions(open: OpenClient, isDirect: boolean): Transac
   let isClosed = false;
 
   const run: Transactions['run'] = async (work, limits, requester) => {
+    const mayRepeat = isReadOnly(limits) ? countLosses() : undefined;
+    for (;;)
+      try {
+        return await runOnce(work, limits, requester);
+      } catch (error) {
+        if (!mayRepeat?.(error)) throw error;
+      }
+  };
+
+  const runOnce: Transactions['run'] = async (work, limits, requester) => {
     const leave = await (limits === 'panel' ? panels : changes).enter(requester);
     const isKept = isDirect && isOfSchema(limits);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
