@@ -105,7 +105,13 @@ const models = CASES.map(([template], index): Resource => ({
 
 const host: Resource = {
   model: 'host',
-  columns: { note: { type: 'text', null: true }, alias: text, display_name: text },
+  columns: {
+    name: { ...text, choices: ['pending', 'done'], default: 'pending' },
+    note: { type: 'text', null: true },
+    alias: text,
+    display_name: text,
+    state: { ...text, choices: ['pending'], default: 'pending' },
+  },
 };
 /** Its records show the labels of hosts. */
 const disk: Resource = {

@@ -15,6 +15,11 @@ export function webAddress(text: string): string | undefined {
   return URL.canParse(text) ? new URL(text).href : undefined;
 }
 
+/** The address of an image: of the web, or a path of the same origin. */
+export const imageAddress = (text: string): string | undefined =>
+  // Browsers take a backslash for a slash, and leave out line breaks and tabs.
+  /^\/(?!\/)[^\\\s\p{Cc}…]+$/u.test(text) && text.length <= LONGEST ? text : webAddress(text);
+
 export const emailAddress = (text: string): string | undefined =>
   text.length <= LONGEST && EMAIL.test(text) && text.isWellFormed()
     ? `mailto:${encodeURIComponent(text).replace('%40', '@')}`
@@ -22,7 +27,8 @@ export const emailAddress = (text: string): string | undefined =>
 
 /** The address that the text of a widget leads to. */
 export function addressOf(widget: Widget, text: string): string | undefined {
-  if (widget === 'url' || widget === 'image') return webAddress(text);
+  if (widget === 'url') return webAddress(text);
+  if (widget === 'image') return imageAddress(text);
   if (widget === 'email') return emailAddress(text);
   return widget === 'phone' && PHONE.test(text) ? `tel:${text.replace(/[^+\d]/g, '')}` : undefined;
 }

@@ -1,7 +1,7 @@
 // Values of text columns that are more than their text: links, colors, images and Markdown.
 import type { Column } from '../../db/schema/model.ts';
 import { textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
-import { addressOf, outerLink, webAddress } from './addresses.ts';
+import { addressOf, imageAddress, outerLink } from './addresses.ts';
 import { brand } from './presentation.ts';
 import { shownColumn, shownValue } from './display-text.ts';
 import { html, type Html } from './html.ts';
@@ -18,8 +18,9 @@ export function pictureOf({ widget, title }: Column, text: string): Html | undef
     return html`<svg class="swatch" viewBox="0 0 1 1" aria-hidden="true">
       <rect width="1" height="1" fill="${text}" />
     </svg>`;
-  const address = widget === 'image' ? webAddress(text) : undefined;
-  if (address === undefined || !brand().images.includes(new URL(address).host)) return undefined;
+  const address = widget === 'image' ? imageAddress(text) : undefined;
+  if (address === undefined) return undefined;
+  if (!address.startsWith('/') && !brand().images.includes(new URL(address).host)) return undefined;
   return html`<img
     class="thumbnail"
     src="${address}"

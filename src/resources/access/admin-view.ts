@@ -126,13 +126,12 @@ export function parseLabel(text: string): (string | { readonly name: string })[]
 
 /** The columns that most likely identify a record to people, the first one with a value; empty where no column fits. */
 function defaultLabel(columns: readonly Column[]): Label {
-  const named = LABEL_NAMES.flatMap((name) =>
-    columns.filter((column) => column.name === name && isText(column)),
-  );
+  // Many records share a choice.
+  const texts = columns.filter((column) => isText(column) && !column.choices);
   const candidates = new Set([
-    ...named,
-    ...columns.filter((one) => isText(one) && one.type.input.control === 'text'),
-    ...columns.filter(isText),
+    ...LABEL_NAMES.flatMap((name) => texts.filter((column) => column.name === name)),
+    ...texts.filter(({ type }) => type.input.control === 'text'),
+    ...texts,
   ]);
   return [...candidates]
     .slice(0, MAX_CANDIDATES)
