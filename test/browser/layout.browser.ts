@@ -55,6 +55,27 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.deepEqual(found, []);
     });
 
+    test('a record is printed as its values, whole, and not as a form', async () => {
+      const long = `${'word '.repeat(40)}end`;
+      await site.service.sql`update invoice set remarks = 'Two\nlines', name = ${long} where id = 2`;
+      await page.goto('/admin/invoice/2/');
+      await page.pdf();
+      await page.emulateMedia({ media: 'print' });
+      await page.setViewportSize({ width: 718, height: 1000 });
+      const boxes = await page.evaluate<string[]>(
+        `[...document.querySelectorAll('form.record :is(input:not([type=checkbox]), select, textarea, button)')]
+          .filter((one) => one.checkVisibility() && getComputedStyle(one).borderTopWidth !== '0px').map((one) => one.outerHTML)`,
+      );
+      assert.deepEqual(boxes, []);
+      if (javaScriptEnabled) {
+        const text = await page.locator('form.record').innerText();
+        for (const value of [long, 'paid in part', 'Town 002', '2466.40', '2025-11-22', 'Two\nlines'])
+          assert.ok(text.includes(value), `${value}: ${text}`);
+        assert.doesNotMatch(text, /Open|required|Save/);
+      }
+      await page.emulateMedia({ media: 'screen' });
+    });
+
     test('numbers, dates and choices do not break on paper', async () => {
       await page.goto('/admin/invoice/');
       await page.setViewportSize({ width: 1600, height: 400 });

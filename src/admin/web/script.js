@@ -288,6 +288,19 @@
     input.after(picker);
   }
 
+  // Paper: the values in place of their controls, which cut long ones -------------------------------
+
+  window.addEventListener('beforeprint', () => {
+    for (const control of all('form.record :is(input, select, textarea)')) {
+      if (!/^(text|select|number|date|time|email|url|tel)/.test(control.type) || !control.offsetParent)
+        continue;
+      const next = control.nextElementSibling;
+      const printed = next?.matches('.printed') ? next : make('span', { class: 'printed' });
+      printed.textContent = control.selectedOptions?.[0]?.text ?? control.value.replace(/(?<=^[\d-]+)T/, ' ');
+      control.after(printed);
+    }
+  });
+
   // Foreign keys: a combobox, following the ARIA Authoring Practices ------------------------------
 
   /** A label as a text input can hold it: browsers remove line breaks from its value. */
