@@ -470,8 +470,8 @@ describe('bulk actions', () => {
     await service.sql`insert into kind (name) select 'kind ' || n from generate_series(1, 150) n`;
     const page = await choose({ _action: 'set', _id: ids.slice(0, 3), _column: 'kind_id' });
     const search = await submit(page, 'record', { _lookup: 'kind_id', _find: 'kind 77' });
-    assert.match(search.text, /name="_choose" value="77"/);
-    const chosen = await submit(search, 'lookup', { _choose: '77' });
+    assert.match(search.text, /name="_choose" value="=77"/);
+    const chosen = await submit(search, 'lookup', { _choose: '=77' });
     assert.match(chosen.text, /name="kind_id"[^>]*value="77"/);
     assert.match(chosen.text, /name="_column" value="kind_id" checked/);
     const confirm = await submit(chosen, 'record', { _column: 'kind_id', kind_id: '77' });

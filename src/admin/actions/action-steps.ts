@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { valuesOf, type FormField, type Typed, type TypedValues } from '../fields/form-field.ts';
-import { fieldRenderers, relatedOf, showLookup, withKeys } from '../fields/references.ts';
+import { chosenOn, fieldRenderers, relatedOf, showLookup, withKeys } from '../fields/references.ts';
 import { runAction, showAction, type Action } from '../session/action.ts';
 import type { Needs, Refusal } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -141,8 +141,7 @@ export async function answerSteps(
   const lookup = named('_lookup');
   if (lookup) return showLookup(context, lookup, form, crumbs);
   const [chosenField, chosen] = [named('_for'), form.get('_choose')];
-  if (chosenField && chosen !== undefined)
-    typed = new Map(typed).set(chosenField.column, { text: chosen, isNull: chosen === '' });
+  if (chosenField && chosen !== undefined) typed = new Map(typed).set(chosenField.column, chosenOn(chosen));
   const isWhole = isSent && chosen === undefined && form.get('_preview') === undefined;
   if (fields.length > 0 && !isWhole) return showAction(context, first);
   const [keyed] = await withKeys(context, [{ typed }]);

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { isAmong } from '../../db/schema/model.ts';
 import { isDatabaseError, QUERY_CANCELED } from '../../db/connection/database-errors.ts';
+import { listItem } from '../../query/parse/filter-values.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
@@ -28,8 +29,7 @@ const MAX_LINKED = 50;
 const MAX_PATH_PARTS = 5;
 
 /** The value of an `in` filter: separated by commas, quoted as in CSV. */
-const inList = (ids: readonly string[]): string =>
-  ids.map((id) => (/[",]/.test(id) || id === '' ? `"${id.replaceAll('"', '""')}"` : id)).join(',');
+const inList = (ids: readonly string[]): string => ids.map(listItem).join(',');
 
 /** Whether the admin area shows every foreign key on the path from these dependents. */
 function isShown({ resources }: AdminContext, { resource, path }: Dependents): boolean {

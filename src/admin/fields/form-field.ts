@@ -33,6 +33,8 @@ export interface Typed {
   readonly isNull: boolean;
   /** Why the text is not one value. */
   readonly fault?: Message | string | undefined;
+  /** In a foreign key: whether the text is a key that a page has shown, and not words, which may mean another record. */
+  readonly isKey?: boolean | undefined;
 }
 
 /** The values of all fields of a form. */
@@ -72,6 +74,11 @@ const LONGEST_SHORT = 1000;
 const LONGEST_KEY = 8192;
 /** Maximum length of JSON (characters): parsing more would block the event loop. */
 const LONGEST_JSON = 1024 * 1024;
+
+/** Says that a field has a key, whatever its value. */
+const ANY_KEY = '*';
+/** A key as a search field and its search page send it. */
+export const markedKey = (key: string): string => `=${key}`;
 
 const NULL: JsonField = { value: null, source: 'null' };
 
@@ -176,6 +183,8 @@ export class FormField {
   readonly isInRow: boolean;
   /** The name of the checkbox that keeps a stored empty text. No column can have this name. */
   readonly emptyName: string;
+  /** The name of the hidden field that says whether a foreign key is a key, `=KEY` or `*` for any. No column can have this name. */
+  readonly keyName: string;
   /** Whether the column holds free text, which may be empty. */
   readonly takesAnyText: boolean;
   /** Whether the empty text is a valid value. */
@@ -201,6 +210,7 @@ export class FormField {
     this.label = row === undefined ? title : `${row}, ${title}`;
     this.isInRow = row !== undefined;
     this.emptyName = `${this.name}__empty`;
+    this.keyName = `${this.name}__key`;
     const texts = textsOf(column);
     this.takesAnyText = takesAnyText(column);
     this.takesEmpty = texts?.includes('') ?? (this.takesAnyText && !mustHaveText(column));
@@ -232,6 +242,10 @@ export class FormField {
       return { text: withoutReturns(sent), isNull };
     }
     const trimmed = withoutReturns(ticked.trim());
+    if (column.references) {
+      const key = form.get(this.keyName);
+      return { text: trimmed, isNull: trimmed === '', isKey: key === ANY_KEY || key === markedKey(trimmed) };
+    }
     if (column.type.input.control === 'checkbox') return { text: trimmed, isNull: trimmed === '' };
     const writing = pageWriting();
     const reading = readText(column, trimmed, writing);
@@ -254,14 +268,15 @@ export class FormField {
     if (fields.has(sizeKey(this.column))) return undefined;
     const text = textOfColumn(fields, this.column);
     // Clearing a field means NULL, unless the stored value was the empty text.
-    return { text: this.shown(text ?? ''), isNull: text !== '' };
+    return { text: this.shown(text ?? ''), isNull: text !== '', isKey: true };
   }
 
   /** The value of a new record. @param given instead of the registry's default, if any; null for no value */
   initial(given: string | null | undefined): Typed {
     const text = given === undefined ? initialText(this.column) : (given ?? undefined);
     const isChosen = text !== undefined && textsOf(this.column) !== undefined;
-    return { text: this.shown(text ?? ''), isNull: !(text === '' && this.takesAnyText) && !isChosen };
+    const isNull = !(text === '' && this.takesAnyText) && !isChosen;
+    return { text: this.shown(text ?? ''), isNull, isKey: true };
   }
 
   /** A text that `read` takes for the same value, also in another time zone. */
@@ -272,9 +287,14 @@ export class FormField {
   }
 
   /** Hidden fields that send this value again. */
-  carried({ text, isNull, fault }: Typed): readonly (readonly [name: string, value: string])[] {
-    const value = isNull && text === '' ? noChoice(this.column) : this.sentAgain({ text, isNull, fault });
-    return [[this.name, value], ...(isNull || text !== '' ? [] : [[this.emptyName, '1'] as const])];
+  carried(typed: Typed): readonly (readonly [name: string, value: string])[] {
+    const { text, isNull, isKey } = typed;
+    const isEmptyText = text === '' && !isNull;
+    return [
+      [this.name, isNull && text === '' ? noChoice(this.column) : this.sentAgain(typed)],
+      ...(isEmptyText ? [[this.emptyName, '1'] as const] : []),
+      ...(this.column.references && isKey ? [[this.keyName, ANY_KEY] as const] : []),
+    ];
   }
 
   /** Whether the field must have a value. A text that was empty before may stay empty. */
@@ -360,8 +380,9 @@ export class FormField {
       <input${common}
         value="${typed.text}"
         autocomplete="off"
-        ${attributes({ 'data-stored': before?.text === typed.text })}
+        ${attributes({ 'data-stored': typed.isKey && before?.text === typed.text })}
       />
+      <input type="hidden" name="${this.keyName}" value="${typed.isKey && markedKey(typed.text)}" />
       <span class="reference-label"
         >${references?.label !== undefined && html`<a href="${links.record(model, typed.text)}">${references.label}</a>`}</span
       >
@@ -406,7 +427,8 @@ export class FormField {
     const hasBreaks = LINE_BREAK.test(typed.text);
     if (references?.options) {
       const options = references.options.map(({ id: key, label }) => [key, label] as const);
-      return html`${this.select(typed, options, common)} ${!this.isInRow && this.openLink(typed, options)}`;
+      return html`${this.select(typed, options, common)} ${!this.isInRow && this.openLink(typed, options)}
+        <input type="hidden" name="${this.keyName}" value="${ANY_KEY}" />`;
     }
     if (references && !hasBreaks) return this.reference(typed, state, common);
     const text = shownTyped(column, typed);
@@ -562,6 +584,7 @@ const ROW_CONTROL = /^\w+\.(?:\d{1,3}\.)?_(?:id|version|origin|delete|rows)$/;
 export function boundedForm(form: Form, fields: readonly FormField[]): Form {
   const byName = new Map(fields.map((field) => [field.name, field]));
   const emptyBoxes = new Set(fields.map(({ emptyName }) => emptyName));
+  const keys = new Set(fields.map(({ keyName }) => keyName));
   const longest = Math.max(LONGEST_CONTROL_FIELD, fields.length * LONGEST_NAMED);
   let left = LONGEST_CONTROL_FIELDS + 2 * fields.length * LONGEST_NAMED;
   const entries = form.entries.flatMap(([name, value]) => {
@@ -577,6 +600,7 @@ export function boundedForm(form: Form, fields: readonly FormField[]): Form {
       return [[name, value] as const];
     }
     if (emptyBoxes.has(name)) return [[name, '1'] as const];
+    if (keys.has(name)) return [[name, value.slice(0, LONGEST_KEY + 2).toWellFormed()] as const];
     const field = byName.get(name);
     if (!field) return [];
     const { maxLength: max } = field;

@@ -3,18 +3,26 @@ import { Problem, type FieldErrors } from '../../errors.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
+import { listItem } from '../../query/parse/filter-values.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
-import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
+import { keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { isNamed, labelOrdering, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
-import { shownTyped, type FormField, type References, type TypedValues } from './form-field.ts';
+import {
+  markedKey,
+  shownTyped,
+  type FormField,
+  type References,
+  type Typed,
+  type TypedValues,
+} from './form-field.ts';
 import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
-import { t } from '../web/language.ts';
+import { eitherOr, t } from '../web/language.ts';
 import { messagesOf } from '../web/widgets.ts';
 
 /** Up to this many records, the field is a select; above, a search. */
@@ -23,6 +31,8 @@ const MAX_OPTIONS = 100;
 const MAX_RESULTS = 20;
 /** Maximum results among which an exact label is looked for. */
 const MAX_COMPARED = 100;
+/** Maximum records that an error offers to choose from. */
+const MAX_CHOICE = 5;
 /** Maximum length of a search (characters). Longer words match no record. */
 const LONGEST_WORDS = 1000;
 
@@ -30,6 +40,10 @@ const collator = new Intl.Collator('en', { sensitivity: 'base', numeric: true })
 
 /** Shortens a label for the collator, which takes quadratic time for long runs of combining marks. */
 const collationKey = (label: string): string => label.slice(0, 100).replace(/(\p{M}{4})\p{M}+/gu, '$1');
+
+/** A record with its key and its label: `#5 (“Room 2”)`. */
+const withKey = ({ id, label }: Named): string =>
+  label === `#${id}` ? label : `#${id} (${t('quoted', { text: shortened(label) })})`;
 
 /** Compares labels in natural order: `Part 2` before `part 10`. */
 export const compareLabels = (one: string, other: string): number =>
@@ -55,23 +69,19 @@ export function relatedAddress(
   return isSeen ? links.record(related.name, key) : undefined;
 }
 
-/** Finds a record by its key. */
-async function findRecord(
-  context: AdminContext,
-  resource: AdminView,
-  key: string,
-): Promise<Named | undefined> {
-  if (key === '') return undefined;
-  const { records } = await context.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
-  return records[0];
-}
-
 /** Whether a text is exactly the key of a record. `007` is not the key 7; it may be a name. */
 export const isRecordKey = async (
   context: AdminContext,
   resource: AdminView,
   text: string,
-): Promise<boolean> => (await findRecord(context, resource, text))?.id === text;
+): Promise<boolean> => text !== '' && (await context.browsing.labelsOf(resource, new Set([text]))).has(text);
+
+/** What the search page of a foreign key sends: a marked key, or the words that were there before. */
+export const chosenOn = (chosen: string): Typed => {
+  const isKey = chosen.startsWith(markedKey(''));
+  const text = isKey ? chosen.slice(1) : chosen;
+  return { text, isNull: text === '', isKey };
+};
 
 /**
  * Whether a text may be the key of a deleted record. Then it must not mean another record that merely contains it in its label.
@@ -79,33 +89,76 @@ export const isRecordKey = async (
 const mayBeKey = ({ model: { primaryKey } }: AdminView, text: string): boolean =>
   primaryKey.type.parse(text, primaryKey).fault === undefined;
 
-/**
- * The only record that a text can mean, of those that a search for it has found: the one with exactly this key, else the only one
- * with exactly this label, else the only match.
- * @param isExact whether only an exact key or label counts
- */
-function matchAmong({ records, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
-  if (text.trim() === '' || text.length > LONGEST_WORDS) return undefined;
-  const keyed = records.find(({ id }) => id === text);
-  if (keyed) return keyed;
-  const [same, other] = records.filter(isNamed(text));
-  if (same) return other ? undefined : same;
-  return !isExact && !hasNext && records.length === 1 ? records[0] : undefined;
+/** Records of a search that a text can mean: those with exactly this label; without any, the only match. */
+function namedAmong({ records, hasNext }: Found, text: string, isExact: boolean): readonly Named[] {
+  const named = records.filter(isNamed(text));
+  return named.length > 0 || isExact || hasNext || records.length > 1 ? named : records;
+}
+
+/** Maximum texts for which one statement looks for records with these names. */
+const MAX_NAMES = 100;
+
+/** The records that have one of these texts as their name: as the first column of their label, which may be a number. */
+async function namesakesOf(
+  context: AdminContext,
+  resource: AdminView,
+  texts: readonly string[],
+): Promise<readonly Named[]> {
+  const [first] = labelOrdering(resource);
+  const { type } = first?.column ?? {};
+  const names = texts.filter((text) => type?.operators.has('in') && type.parse(text, first!.column).fault === undefined); // prettier-ignore
+  const found: Named[] = [];
+  for (let start = 0; start < names.length; start += MAX_NAMES) {
+    const list = names.slice(start, start + MAX_NAMES).map(listItem).join(','); // prettier-ignore
+    const query = `${first?.name}__in=${encodeURIComponent(list)}&limit=${MAX_NAMES}`;
+    found.push(...(await context.browsing.labels(resource, { query, search: '' })).records);
+  }
+  return found;
 }
 
 /**
- * Finds the only record that the words can mean.
- * @param isExact whether only an exact key or label counts
+ * The records that each of the texts can mean: the one with this key, also written `#7`, and others with this name. Words that are
+ * neither mean the only match of a search.
+ * @param maxWords texts that are looked for as words; others mean none
  */
-export async function recordMeant(
+export async function recordsMeant(
   context: AdminContext,
   resource: AdminView,
-  words: string,
-  isExact = false,
-): Promise<Named | undefined> {
-  if (words.length > LONGEST_WORDS) return undefined;
-  return matchAmong(await context.browsing.lookUp(resource, words, MAX_COMPARED), words, isExact);
+  texts: readonly string[],
+  maxWords = Infinity,
+): Promise<ReadonlyMap<string, readonly Named[]>> {
+  const { browsing } = context;
+  const labels = await browsing.labelsOf(
+    resource,
+    new Set(texts.flatMap((text) => [text, text.replace(/^#/, '')])),
+  );
+  const keyOf = (text: string): string | undefined =>
+    [text, text.replace(/^#/, '')].find((one) => labels.has(one));
+  const namesakes = await namesakesOf(
+    context,
+    resource,
+    texts.filter((text) => keyOf(text) !== undefined),
+  );
+  const found = new Map<string, readonly Named[]>();
+  let words = 0;
+  for (const text of texts) {
+    const key = keyOf(text);
+    if (key !== undefined) {
+      const others = namesakes.filter((one) => one.id !== key && isNamed(text)(one));
+      found.set(text, [{ id: key, label: labels.get(key) ?? '' }, ...others]);
+    } else if (text.trim() !== '' && text.length <= LONGEST_WORDS && (words += 1) <= maxWords) {
+      const matches = await browsing.lookUp(resource, text, MAX_COMPARED);
+      found.set(text, namedAmong(matches, text, mayBeKey(resource, text)));
+    }
+  }
+  return found;
 }
+
+/** Several records that a text can mean, to choose from; undefined if there are too many. */
+export const choiceOf = (records: readonly Named[]): string | undefined =>
+  records.length > 1 && records.length <= MAX_CHOICE
+    ? t('mayMean', { meant: eitherOr(records.map(withKey)) })
+    : undefined;
 
 /** The texts that rows have in each foreign key to a resource that the admin area shows. */
 function relatedTexts(
@@ -129,35 +182,42 @@ interface TypedRecord {
   readonly stored?: LabeledRecord | undefined;
 }
 
-/** The values that the user has typed, without the unchanged ones of a stored record. */
-const changedValues = ({ typed, stored }: TypedRecord): TypedValues =>
-  stored
-    ? new Map([...typed].filter(([{ key }, { text }]) => textOfField(stored.fields, key) !== text))
-    : typed;
+/** The foreign keys that the user has typed as words, or as keys that no page has shown. */
+const typedWords = ({ typed }: TypedRecord): TypedValues =>
+  new Map(
+    [...typed].filter(
+      ([column, { text, isKey }]) => !isKey || column.type.parse(text, column).fault !== undefined,
+    ),
+  );
+
+/** The key of the record that typed words mean. What the page did not show yet, it shows first. */
+function keyFor(value: Typed, [record, ...others]: readonly Named[]): Typed {
+  const { text } = value;
+  if (!record) return value;
+  if (others.length > 0) return { ...value, fault: choiceOf([record, ...others]) ?? t('chooseOneRecord') };
+  const isTyped = record.id === text || isNamed(text)(record) || text === `#${record.id}`;
+  const fault = isTyped ? undefined : t('meansRecord', { record: withKey(record) });
+  return { text: record.id, isNull: false, isKey: true, fault };
+}
 
 /** Replaces typed words in records by the key of the record that they mean, if there is only one. */
 export async function withKeys<T extends TypedRecord>(
   context: AdminContext,
   records: readonly T[],
 ): Promise<readonly T[]> {
-  const changed = records.map(changedValues);
-  const keys = new Map(
+  const words = records.map(typedWords);
+  const meant = new Map(
     await Promise.all(
-      [...relatedTexts(context, changed)].map(async ([column, { related, texts }]) => {
-        const labels = await context.browsing.labelsOf(related, texts);
-        const keyOf = async (text: string): Promise<string> => {
-          if (labels.has(text)) return text;
-          return (await recordMeant(context, related, text, mayBeKey(related, text)))?.id ?? text;
-        };
-        const found = await Promise.all([...texts].map(async (text) => [text, await keyOf(text)] as const));
-        return [column, new Map(found)] as const;
-      }),
+      [...relatedTexts(context, words)].map(
+        async ([column, { related, texts }]) =>
+          [column, await recordsMeant(context, related, [...texts])] as const,
+      ),
     ),
   );
   return records.map((record, index) => {
     const typed = new Map(record.typed);
-    for (const [column, value] of changed[index] ?? [])
-      typed.set(column, { ...value, text: keys.get(column)?.get(value.text) ?? value.text });
+    for (const [column, value] of words[index] ?? [])
+      typed.set(column, keyFor(value, meant.get(column)?.get(value.text) ?? []));
     return { ...record, typed };
   });
 }
@@ -179,7 +239,6 @@ export async function referencesIn(
       .toSorted((one, other) => compareLabels(one.label, other.label))
       .map(({ id, label }) => ({ id, label: shortened(label) }));
   };
-  const changed = relatedTexts(context, records.map(changedValues));
   const values = records.map(({ typed }) => typed);
   const found = new Map(
     await Promise.all(
@@ -192,20 +251,16 @@ export async function referencesIn(
         const labels = all
           ? new Map(all.map(({ id, label }) => [id, label]))
           : await context.browsing.labelsOf(related, texts);
-        const others = [...(changed.get(column)?.texts ?? [])].filter((text) => !labels.has(text));
-        const inOtherForm = await Promise.all(
-          others.map(async (text) => [text, (await findRecord(context, related, text))?.label] as const),
-        );
-        return [column, { options, labels: new Map([...labels, ...inOtherForm]) }] as const;
+        return [column, { options, labels }] as const;
       }),
     ),
   );
   return values.map(
     (typed) =>
       new Map(
-        [...typed].flatMap(([column, { text }]) => {
+        [...typed].flatMap(([column, { text, isKey }]) => {
           const { options, labels } = found.get(column) ?? {};
-          const label = options ? undefined : labels?.get(text);
+          const label = options || !isKey ? undefined : labels?.get(text);
           return labels ? [[column, { options, label: label && shortened(label) }] as const] : [];
         }),
       ),
@@ -266,14 +321,15 @@ export async function fieldRenderers(
  */
 export async function showLookup(
   context: AdminContext,
-  { column, name, label: title }: FormField,
+  field: FormField,
   form: Form,
   crumbs: readonly Crumb[],
 ): Promise<Reply> {
+  const { column, name, label: title } = field;
   const related = relatedOf(column, context);
   if (!related) throw new Problem(400, t('noRecordsToChoose', { name }));
-  const typed = (form.get(name) ?? '').trim();
-  const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
+  const { text: typed, isKey } = field.read(form);
+  const given = form.get('_find') ?? (isKey || (await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
   const { records, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
   const body = html`<form method="post" class="lookup" action="${withBasePath(context.request.path)}">
@@ -290,7 +346,7 @@ export async function showLookup(
       ${records.map(
         ({ id, label }) =>
           html`<li>
-            <button name="_choose" value="${id}" class="choice">
+            <button name="_choose" value="${markedKey(id)}" class="choice">
               ${label} <span class="key">${id}</span>
             </button>
           </li>`,
@@ -298,10 +354,14 @@ export async function showLookup(
     </ul>
     ${hasNext && html`<p class="hint">${t('enterMoreWords')}</p>`}
     <div class="buttons">
-      <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(name) ?? '')}">
+      <button
+        class="secondary"
+        name="_choose"
+        value="${await htmlInPieces(isKey ? markedKey(typed) : typed)}"
+      >
         ${t('cancel')}
       </button>
-      ${column.nullable && html`<button class="secondary" name="_choose" value="">${t('chooseNoValue')}</button>`}
+      ${column.nullable && html`<button class="secondary" name="_choose" value="${markedKey('')}">${t('chooseNoValue')}</button>`}
     </div>
   </form>`;
   return pageReply(context, {
@@ -316,14 +376,17 @@ export async function showLookup(
  * The records that match `_search`, as JSON for the script. `more` says whether further records match, and `match` is the key of
  * the record that a form with this text would save.
  */
-export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
+export async function lookUp(context: ResourceContext): Promise<Reply> {
+  const { request, browsing, resource } = context;
   const search = LinkParameters.parse(request.query).get('_search') ?? '';
   const found = await browsing.lookUp(resource, search, MAX_RESULTS);
   const records = found.records.map(({ id, label }) => ({ id, label }));
-  const match = matchAmong(found, search, mayBeKey(resource, search))?.id;
+  const [match, other] = found.records.some(({ id }) => id === search.trim())
+    ? ((await recordsMeant(context, resource, [search.trim()])).get(search.trim()) ?? [])
+    : namedAmong(found, search, mayBeKey(resource, search));
   return {
     status: 200,
     headers: { ...SAFE_HEADERS, 'Content-Type': 'application/json; charset=utf-8' },
-    body: JSON.stringify({ records, more: found.hasNext, match }),
+    body: JSON.stringify({ records, more: found.hasNext, match: other ? undefined : match?.id }),
   };
 }

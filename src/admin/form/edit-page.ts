@@ -27,7 +27,7 @@ import { LinkParameters } from '../web/admin-links.ts';
 import { shownTime } from '../web/time-zone.ts';
 import { NO_VALUES, changeOf, valuesToPutBack } from '../history/history-entry.ts';
 import { saveOnce } from '../web/submit-once.ts';
-import { renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
+import { chosenOn, renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { isChoice, resolveConflict, showConflict } from './conflict.ts';
@@ -321,21 +321,21 @@ export async function saveRecord(context: FormContext, sent: Form, attempt = 1):
   const [choiceField, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (choiceField && chosen !== undefined) {
     const withChoice = <T extends FormRecord>(one: T): T => {
-      const value = { text: chosen, isNull: chosen === '' };
+      const value = chosenOn(chosen);
       return one.fields.includes(choiceField)
         ? { ...one, typed: new Map(one.typed).set(choiceField.column, value) }
         : one;
     };
     return again({ record: withChoice(record), rows: rows.map(withChoice) });
   }
-  const previewed = find(form.get('_preview'));
-  if (previewed) return again({ previewed });
-  if (form.get('_more') !== undefined)
-    return again({ rows: withMoreRows(rows, tablesOf(context, isNew), form) });
   const [[keyed = record], keyedRows] = await Promise.all([
     withKeys(context, [record]),
     withKeys(context, rows),
   ]);
+  const previewed = find(form.get('_preview'));
+  if (previewed) return again({ record: keyed, rows: keyedRows, previewed });
+  if (form.get('_more') !== undefined)
+    return again({ record: keyed, rows: withMoreRows(keyedRows, tablesOf(context, isNew), form) });
   const saved = { form, record: keyed, rows: keyedRows };
   if (isNew) return save(context, saved);
   if (!stored) return showGone(context, saved);

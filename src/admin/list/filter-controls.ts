@@ -1,11 +1,11 @@
 // The controls of the filter panel: what the filters of a list say about a column, and the filters that its fields mean.
-import { splitCsv } from '../../query/parse/filter-values.ts';
+import { listItem, splitCsv } from '../../query/parse/filter-values.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
 import { textOf } from '../../messages.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Named } from '../../resources/records/look-up.ts';
-import { recordMeant, relatedOf } from '../fields/references.ts';
+import { choiceOf, recordsMeant, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
 import { t, type PlainCode } from '../web/language.ts';
@@ -85,7 +85,7 @@ export function controlsOf(context: ResourceContext): readonly Control[] {
   });
 }
 
-type Field = 'is' | 'find' | 'from' | 'to' | 'has';
+type Field = 'is' | 'find' | 'key' | 'from' | 'to' | 'has';
 
 /** The name of a field of a control. It begins with an underscore, as no filter does. */
 export const nameOf = (field: Field, { path }: Control): string => `_${field}.${path}`;
@@ -145,16 +145,17 @@ export function shownIn(filters: readonly ListFilter[], { path, column, kind, ch
   return { values: [], taken: [] };
 }
 
+/** Whether the search field of a control has the key that the page has shown or the script has chosen, and not words. */
+const isChosen = (form: LinkParameters, control: Control, text: string): boolean =>
+  form.get(nameOf('key', control)) === valueOf(text);
+
 /** What was typed, after a fault. */
 export function typedIn(typed: LinkParameters, control: Control): Shown {
   const values = FIELDS[control.kind].map((field) => typed.all(nameOf(field, control))).flat();
   const words = control.kind === 'record' ? typed.get(nameOf('find', control)) : undefined;
+  if (words && isChosen(typed, control, words)) return { values: [valueOf(words)], taken: [] };
   return { values, words, taken: [] };
 }
-
-/** A value of a list, quoted where the grammar needs it. */
-const listItem = (text: string): string =>
-  /[",]|^\s|\s$/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;
 
 /** The filters of checkboxes and options. */
 function equalTo({ path, title }: Control, values: readonly string[]): readonly Parameter[] {
@@ -232,21 +233,18 @@ async function keysMeant(
 ): Promise<readonly string[]> {
   const related = relatedOf(column, context);
   if (!related) return texts;
-  const labels = await context.browsing.labelsOf(related, new Set(texts));
-  const keys: string[] = [];
-  let words = 0;
-  for (const text of texts) {
-    const isKey = text === '' || labels.has(text);
-    if (!isKey) words += 1;
-    const key = isKey
-      ? text
-      : words <= MAX_WORDS
-        ? (await recordMeant(context, related, text))?.id
-        : undefined;
-    if (key === undefined) throw new FilterFault(t('notExactlyOne', { title, text }));
-    keys.push(key);
-  }
-  return keys;
+  const meant = await recordsMeant(context, related, texts, MAX_WORDS);
+  return texts.map((text) => {
+    const records = meant.get(text) ?? [];
+    const [record, other] = records;
+    if (text === '' || (record && !other)) return record?.id ?? text;
+    const fault = choiceOf(records);
+    throw new FilterFault(
+      fault === undefined
+        ? t('notExactlyOne', { title, text })
+        : t('filterFault', { title, value: text, fault }),
+    );
+  });
 }
 
 /** The filters of a submitted control. @throws FilterFault */
@@ -272,6 +270,7 @@ export async function filtersOf(
   const chosen = equalTo(control, form.all(nameOf('is', control)));
   const text = kind === 'record' ? (form.get(nameOf('find', control))?.trim() ?? '') : '';
   if (chosen.length > 0 || text === '') return chosen;
+  if (isChosen(form, control, text)) return equalTo(control, [valueOf(text)]);
   return (await keysMeant(context, control, [text])).map((value) => ({ name: path, value }));
 }
 

@@ -101,7 +101,11 @@ function searchField(shown: ShownControl, context: ResourceContext): Html {
     ${
       related
         ? html`<div class="reference" data-lookup="${links.action(related.name, 'lookup')}">
-            ${input}<span class="reference-label">${labelIn(references, key)}</span>
+            ${input}<input
+              type="hidden"
+              name="${nameOf('key', control)}"
+              value="${words === undefined && valueOf(key)}"
+            /><span class="reference-label">${labelIn(references, key)}</span>
           </div>`
         : input
     }
@@ -198,7 +202,9 @@ async function loaded(
   const related = kind === 'record' ? relatedOf(column, context) : undefined;
   if (related) {
     const text = value.startsWith('=') ? value.slice(1) : '';
-    const reading = referencesIn(context, [{ typed: new Map([[column, { text, isNull: true }]]) }]);
+    const reading = referencesIn(context, [
+      { typed: new Map([[column, { text, isNull: true, isKey: true }]]) },
+    ]);
     const references = (await loadOptional(context, `the choices of ${title}`, reading))?.[0]?.get(column);
     const matches = words === '' ? undefined : (await browsing.lookUp(related, words, MAX_OFFERED)).records;
     return { ...shown, references, matches };

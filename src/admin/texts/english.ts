@@ -366,6 +366,7 @@ export const ENGLISH = {
   theDefault: 'the default',
   inZone: 'In {zone}.',
   tooLongHere: 'must be at most {max} {max:character|characters} here',
+  meansRecord: 'means {record}: check it, then send the form again',
   chooseOneRecord: 'does not match exactly one record: choose one of the records',
   noRecordsToChoose: 'The column {name} has no records to choose from.',
   chooseFrom: '{column}: choose from {title}',

@@ -376,6 +376,7 @@ export const FRENCH: Texts = {
   theDefault: 'la valeur par défaut',
   inZone: 'En {zone}.',
   tooLongHere: 'doit avoir ici au plus {max} {max:caractère|caractères}',
+  meansRecord: 'signifie {record} : vérifiez-le, puis envoyez de nouveau le formulaire',
   chooseOneRecord: 'ne correspond pas à exactement un enregistrement : choisissez-en un',
   noRecordsToChoose: 'La colonne {name} n’a pas d’enregistrements à choisir.',
   chooseFrom: '{column} : choisir parmi {title}',

@@ -373,6 +373,7 @@ export const GERMAN: Texts = {
   theDefault: 'der Standardwert',
   inZone: 'In {zone}.',
   tooLongHere: 'darf hier höchstens {max} Zeichen haben',
+  meansRecord: 'bedeutet {record}: prüfen Sie das und senden Sie das Formular noch einmal',
   chooseOneRecord: 'passt nicht auf genau einen Datensatz: wählen Sie einen der Datensätze',
   noRecordsToChoose: 'Die Spalte {name} hat keine Datensätze zur Auswahl.',
   chooseFrom: '{column}: aus {title} wählen',

@@ -371,6 +371,7 @@ export const SPANISH: Texts = {
   theDefault: 'el valor predeterminado',
   inZone: 'En {zone}.',
   tooLongHere: 'debe tener aquí como máximo {max} {max:carácter|caracteres}',
+  meansRecord: 'significa {record}: compruébelo y envíe de nuevo el formulario',
   chooseOneRecord: 'no coincide con exactamente un registro: elija uno de los registros',
   noRecordsToChoose: 'La columna {name} no tiene registros para elegir.',
   chooseFrom: '{column}: elegir entre {title}',

@@ -327,6 +327,8 @@
 
   function enhance(field, index) {
     const key = field.querySelector('input[name]');
+    // Says that the field has a key, and not words, which may be the name of another record.
+    const mark = field.querySelector('input[type=hidden]');
     const shown = field.querySelector('output, .reference-label');
     if (!key || key.disabled || key.readOnly) return;
     const id = key.id || `reference-${index}`;
@@ -416,6 +418,7 @@
       isEntered = true;
       chosen = record;
       key.value = record.id;
+      mark.value = `=${record.id}`;
       input.value = record.label;
       showLink();
       open(false);
@@ -470,9 +473,11 @@
       announce(t('wasChosen', { label: record.label }), true);
     }
 
-    // Until a record is chosen, the form sends the text itself: it may be a key, and the server reports invalid words.
+    // Until a record is chosen, the form sends the text itself: it may be a key, and the server reports ambiguous words.
     input.addEventListener('input', () => {
-      key.value = input.value === chosen.label ? chosen.id : input.value.trim();
+      const isChosen = input.value === chosen.label;
+      key.value = isChosen ? chosen.id : input.value.trim();
+      mark.value = isChosen ? `=${chosen.id}` : '';
       showLink();
       clearTimeout(timer);
       timer = setTimeout(() => void search(), SEARCH_DELAY);

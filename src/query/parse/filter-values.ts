@@ -109,3 +109,7 @@ export function filterValues(operator: Operator, texts: readonly string[], colum
   if (operator === 'like' || operator === 'ilike') return allOf(texts.map(patternValues));
   return allOf(texts.map((text) => typedValue(text, column)));
 }
+
+/** A value of a list, quoted where the grammar needs it. */
+export const listItem = (text: string): string =>
+  /[",]|^\s|\s$/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;

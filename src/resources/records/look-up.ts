@@ -111,9 +111,15 @@ export function createLookUp({ labels, count }: Reads) {
     const nothing: Found = { records: [], hasNext: false };
     // One after the other: in a large table each may take seconds, and an admin has few connections.
     const keyed = await labels(resource, { query: 'limit=1', search: '', ids: [words] });
-    const named = isName
-      ? await labels(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' })
-      : nothing;
+    // A label may be a number.
+    const isValue = first?.column.type.parse(words, first.column).fault === undefined;
+    const named =
+      isName || isValue
+        ? await labels(resource, {
+            query: `${first?.name}${isName ? `__ilike=${pattern}` : `=${encodeURIComponent(words)}`}&limit=${limit}`,
+            search: '',
+          })
+        : nothing;
     const matches = isSearch
       ? await labels(resource, { query: `${order}limit=${limit}`, search: words })
       : nothing;
