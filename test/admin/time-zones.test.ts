@@ -159,6 +159,28 @@ describe('TIME_ZONE=Europe/Zurich', () => {
 describe('the time zone of a browser', () => {
   const { service, ada } = useAdmin([users, event]);
 
+  // The clocks are set forward over midnight, and Apia skipped a day.
+  for (const [zone, day, first, next] of [
+    ['America/Santiago', '2026-09-06', '2026-09-06 04:00:00', '2026-09-07 03:00:00'],
+    ['America/Santiago', '2026-09-05', '2026-09-05 04:00:00', '2026-09-06 04:00:00'],
+    ['America/Sao_Paulo', '2018-11-04', '2018-11-04 03:00:00', '2018-11-05 02:00:00'],
+    ['Asia/Beirut', '2022-03-27', '2022-03-26 22:00:00', '2022-03-27 21:00:00'],
+    ['Africa/Cairo', '2023-04-28', '2023-04-27 22:00:00', '2023-04-28 21:00:00'],
+    ['America/Toronto', '1919-03-31', '1919-03-31 04:30:00', '1919-04-01 04:00:00'],
+    ['Pacific/Apia', '2011-12-30', '2011-12-30 10:00:00', '2011-12-30 10:00:00'],
+    ['Pacific/Apia', '2011-12-29', '2011-12-29 10:00:00', '2011-12-30 10:00:00'],
+  ] as const)
+    test(`takes ${day} in ${zone} from its first moment to that of the next day`, async () => {
+      await ada.get('/admin/-/account/');
+      await ada.post('/admin/-/display/', { zone });
+      const sent = new URLSearchParams({ '_from.at': day, '_to.at': day });
+      const { location = '' } = await ada.get(`/admin/event/-/filter/?${sent.toString()}`);
+      assert.deepEqual([...new URL(location, 'http://localhost').searchParams], [['at__gte', first], ['at__lt', next]]); // prettier-ignore
+      if (first !== next)
+        assert.match((await ada.get(location)).text, new RegExp(`name="_from.at" value="${day}"`));
+      await ada.post('/admin/-/display/', { zone: 'UTC' });
+    });
+
   test('is UTC without TIME_ZONE, and nothing is written beside the times', async () => {
     await service.sql`insert into event (at) values ('2024-05-31 08:00:00')`;
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
