@@ -78,6 +78,7 @@ const TYPED: readonly (readonly [Name, string, string, string?])[] = [
   ['integer', '1.000', '1', '1000 | 1'],
   ['integer', '5,0', '5'],
   ['integer', '12.5', '12.5'],
+  ['integer', '+8', '8'],
   ['bigint', '9 007 199 254 740 993', '9007199254740993'],
   ['decimals', '1,5\n2.5', '["1.5","2.5"]'],
   ['decimals', '[1.234]', '[1.234]'],
@@ -102,6 +103,7 @@ const TYPED: readonly (readonly [Name, string, string, string?])[] = [
   ['time', '8.30 Uhr', '08:30:00'],
   ['time', '13:30 PM', '13:30 PM'],
   ['time', '8', '8'],
+  ['time', '0.25', '0.25'],
   ['date', '31.12.2026', '2026-12-31'],
   ['date', '1.2.2026', '2026-02-01'],
   ['date', '31/12/2026', '2026-12-31'],
@@ -135,6 +137,7 @@ const WRITTEN: readonly (readonly [Name, Partial<Writing>, string, string])[] = 
   ['date', { dates: 'dayFirst' }, '01/02/2026', '2026-02-01'],
   ['date', { dates: 'monthFirst' }, '01/02/2026', '2026-01-02'],
   ['date', { dates: 'iso' }, '01/02/2026', '!'],
+  ['date', { dates: 'monthFirst' }, '01.02.2026', '!'],
   ['date', { dates: 'iso' }, '2026-02-01', '2026-02-01'],
   ['datetime', { dates: 'dayFirst' }, '1.2.2026 8:30', '2026-02-01 08:30:00'],
 ];

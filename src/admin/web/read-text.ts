@@ -64,7 +64,9 @@ export const isWhole = ({ castType }: Readable): boolean => castType.startsWith(
 
 /** The numbers that a text can be. One without groups, in the writing of the page, is only that. */
 function numbersIn(column: Readable, typed: string, { decimal, isOpen }: Writing): string[] {
-  const text = withoutCurrency(typed).replace(/^−/, '-');
+  const text = withoutCurrency(typed)
+    .replace(/^−/, '-')
+    .replace(/^\+(?=[\d.,])/, '');
   const plain = (mark: '.' | ','): string | undefined =>
     NUMBERS[mark][0].test(text) ? text.replace(',', '.') : undefined;
   const grouped = (mark: '.' | ','): string | undefined =>
@@ -88,17 +90,17 @@ const NO = /^(?:false|f|0|no|n|off|falsch|nein|faux|non|falso)$/i;
 
 const padded = (digits = ''): string => digits.padStart(2, '0');
 
-const TIME = /^(\d{1,2})(?:(?::|\.| ?h ?)(\d\d)(?::(\d\d)(\.\d{1,9})?)?)? ?(uhr|h|[ap]\.? ?m\.?)?$/i;
+const TIME = /^(\d{1,2})(?:(:|\.| ?h ?)(\d\d)(?::(\d\d)(\.\d{1,9})?)?)? ?(uhr|h|[ap]\.? ?m\.?)?$/i;
 
-/** A time of day as the API has it; the text itself if it is none. */
+/** A time of day as the API has it; the text itself if it is none. `8.30` alone may be a number: spreadsheets write 6:00 as `0.25`, too. */
 function timeIn(text: string): string {
-  const [all, hours = '', minutes, seconds = '00', fraction = '', mark = ''] =
+  const [all, hours = '', separator, minutes = '00', seconds = '00', fraction = '', mark = ''] =
     TIME.exec(text.replace(/[\u00a0\u202f]/g, ' ')) ?? [];
-  if (all === undefined || (minutes === undefined && mark === '')) return text;
+  if (all === undefined || (mark === '' && (separator ?? '.') === '.')) return text;
   const half = /^[ap]/i.exec(mark)?.[0].toLowerCase();
   if (half !== undefined && (Number(hours) < 1 || Number(hours) > 12)) return text;
   const hour = half === undefined ? hours : String((Number(hours) % 12) + (half === 'p' ? 12 : 0));
-  return `${padded(hour)}:${minutes ?? '00'}:${seconds}${fraction}`;
+  return `${padded(hour)}:${minutes}:${seconds}${fraction}`;
 }
 
 const YEAR_FIRST = /^(\d{4})([./-])(\d{1,2})\2(\d{1,2})$/;
@@ -116,7 +118,8 @@ function daysIn(text: string, { dates, isOpen }: Writing): string[] {
   if (last === undefined) return [text];
   const dayFirst = `${last}-${padded(second)}-${padded(first)}`;
   const monthFirst = `${last}-${padded(first)}-${padded(second)}`;
-  if (!isOpen) return dates === 'iso' ? [] : [dates === 'dayFirst' ? dayFirst : monthFirst];
+  if (!isOpen)
+    return unique([{ iso: undefined, dayFirst, monthFirst: mark === '.' ? undefined : monthFirst }[dates]]);
   const possible = mark === '.' ? [dayFirst] : [dayFirst, monthFirst].filter(isDay);
   return possible.length > 0 ? unique(possible) : [dayFirst];
 }
