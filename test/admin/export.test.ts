@@ -85,7 +85,7 @@ describe('an export', () => {
 
   test('of the shown columns has the labels of related records, as a list and as selected records', async () => {
     const query = 'ordering=id&_columns=title,reader,draft';
-    const expected = ['title,reader,draft', '"A","ada",""', '"C, ""quoted""",,', '"B\r\nnext line",,"\'=1+1"', ''].join('\r\n'); // prettier-ignore
+    const expected = ['id,title,reader,draft', '1,"A","ada",""', '2,"C, ""quoted""",,', '3,"B\r\nnext line",,"\'=1+1"', ''].join('\r\n'); // prettier-ignore
     const page = await browser.get(`/admin/book/?${query}&page=1`);
     const [, path = ''] = /href="([^"]*export\.shown\.csv[^"]*)"/.exec(page.text) ?? [];
     assert.equal((await browser.get(unescaped(path))).text, expected);

@@ -158,7 +158,7 @@ test('related records are counted, listed and deleted along a foreign key of sev
   const shown = await ada.get('/admin/award/-/export.shown.csv?_columns=name,casting&ordering=name');
   assert.equal(
     shown.text,
-    'name,casting\r\n"Bear","Pryce in Brazil"\r\n"Lion",\r\n"Oscar","Pryce in Brazil"\r\n',
+    'id,name,casting\r\n2,"Bear","Pryce in Brazil"\r\n3,"Lion",\r\n1,"Oscar","Pryce in Brazil"\r\n',
   );
   const film2 = readable(await ada.get('/admin/film/2/delete/'));
   assert.match(film2, /1 record of Casting, by “Film”.*2 records of Award, by “Casting › Film”/);

@@ -56,12 +56,12 @@ export const guardedCell = (text: string): string => {
 export const isFreeText = ({ type, parts }: Column): boolean =>
   parts ? parts.some(isFreeText) : type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
 
-/** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. @param label instead of a key, where it has text */
+/** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. @param label instead of a key; without text, `#7` */
 function cell(alias: string, column: Column, label: Fragment | undefined): Fragment {
   const value = sql`(${output(alias, column)})::text`;
   // The subquery computes a label once, though the cell uses it several times.
   if (label)
-    return sql`(select ${textCell(raw('shown.text'), true)} from (select coalesce(nullif(${label}, ''), ${value}) as text offset 0) shown)`;
+    return sql`(select ${textCell(raw('shown.text'), true)} from (select coalesce(nullif(${label}, ''), '#' || ${value}) as text offset 0) shown)`;
   const mayBeFormula = isFreeText(column);
   // The values of a key of several columns are separated by commas.
   return mayBeFormula || hasSeveralColumns(column)
