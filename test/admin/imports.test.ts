@@ -45,6 +45,8 @@ const plain: Resource[] = [
       shelf: { type: 'foreignKey', references: 'shelf', null: true },
       tags: { type: 'array', of: 'text', null: true },
       marks: { type: 'array', of: 'string', choices: ['a', 'b'], null: true },
+      hour: { type: 'time', null: true },
+      sizes: { type: 'array', of: 'decimal', null: true },
     },
     admin: { exclude: ['secret'], readonly: ['stamp'], title: 'Books & <b>papers</b>' },
   },
@@ -494,7 +496,7 @@ describe('the preview of an import', () => {
     ['references to missing records, also of a resource that the admin area leaves out', crlf('id,title,reader_id,shelf_id', '1,Uno,,7', '2,Dos,,', ',Four,99,'), /2 rows have errors/, /2 #1 Shelf: there is no such record 7 4 — Reader: there is no such record 99/],
     ['rows with too many cells along with the other errors, and empty cells where rows end early', crlf('id,title,pages', '1,"a\r\nb",1', '2', '1,b,2,3', ',c,0', ',d,', '3,e'), /6 rows: 1 new, 2 changed, 0 unchanged, 3 with errors\./, /4 #2 Title: is required 2? ?5 — The row has 4 cells, but the line with the titles has 3\. 6 — Pages: must be at least 1/, /8 #3 Title: was Three → becomes e Pages: was 3 → becomes —/],
     ['no rows for lines of blanks', crlf('title;pages', ' ; ', 'Four;4', '\u00a0;"  "', '   '), /1 row: 1 new, 0 changed, 0 unchanged, 0 with errors/],
-    ['a byte order mark, spaces around names, and the empty columns of spreadsheets', `\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,8,,', '')}`, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/, /Reader: was — → becomes ada/, /3 — Title: is required/],
+    ['a byte order mark, spaces around names, and the empty columns of spreadsheets', `\uFEFF${crlf('id,reader, pages ,,', '1,ada,7,,', ',,8,,', '')}`, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/, /Reader: was — → becomes ada/, /3 — Title: is required/],
     ['rows of separators only, wherever they are and however many', `,,,,\r\n\r\ntitle,note\r\n${cleared}Four,""\r\n,,\r\n,""\r\n,`, /2 rows: 1 new, 0 changed, 0 unchanged, 1 with errors/, /250,006 — Title: is required/, /250,004 new Title: Four/],
     ['digits without end', crlf('title,price,day,code', `Four,${'1'.repeat(100_000)},${'2'.repeat(100_000)},${'3'.repeat(100_000)}`), /Price: must have at most 6 digits before the decimal point 1{80}… Day: must be at most 1,000 characters here .*Code: must be/],
     ['the line of an error below the declaration of a separator', crlf('sep=;', 'title;pages', 'New;1', ';;', 'New;x'), /5 — Pages: must be a whole number/],
@@ -545,12 +547,12 @@ describe('the preview of an import', () => {
 
   test('shows related records by their labels, with the keys of equal labels', async () => {
     const bob = await service.addUser('bob');
-    const page = readable(await upload(crlf('id,title,reader', `1,One,${bob}`, `,Four,1`, ',Five,')));
+    const page = readable(await upload(crlf('id,title,reader_id', `1,One,${bob}`, `,Four,1`, ',Five,')));
     assert.match(page, /2 #1 Reader: was — → becomes bob/);
     assert.match(page, /3 new Title: Four Reader: ada 4 new Title: Five Import/);
     await service.sql`insert into place (id, name) values ('a', 'Here'), ('b', 'Here'), ('c', 'There')`;
     await service.sql`insert into visit (place_id) values ('a'), ('b')`;
-    const same = readable(await upload(crlf('id,place', '1,b', '2,c'), pathOf('visit')));
+    const same = readable(await upload(crlf('id,place_id', '1,b', '2,c'), pathOf('visit')));
     assert.match(same, /2 #1 Place: was Here \(#a\) → becomes Here \(#b\)/);
     assert.match(same, /3 #2 Place: was Here → becomes There/);
   });
@@ -616,11 +618,11 @@ describe('the columns of an imported file', () => {
 
   test('are recognized by name or title, and others are left out', async () => {
     const preview = await upload(
-      crlf('TITLE,reader,Pages ,colour,Pages,,secret,stamp', 'Four,1,4,red,5,x,y,z'),
+      crlf('TITLE,reader,Pages ,colour,Pages,,secret,stamp', 'Four,ada,4,red,5,x,y,z'),
     );
     assert.deepEqual(chosen(preview), {
       '_column.0': 'title', '_column.1': 'reader_id', '_column.2': 'pages', '_column.3': '', '_column.4': '', '_column.5': '',
-      '_column.6': '', '_column.7': '', '_format.reader_id': 'plain', '_format.pages': 'plain',
+      '_column.6': '', '_column.7': '', '_format.reader_id': 'label', '_format.pages': 'plain',
     }); // prettier-ignore
     const page = readable(preview);
     assert.match(page, /Another column is Pages already\..*Column 6/);
@@ -703,9 +705,9 @@ describe('the columns of an imported file', () => {
 
   const formats: [what: string, title: string, cells: string[], format: string, read: unknown[]][] = [
     ['a decimal comma', 'price', ['1.234,50', '12', '2.345'], 'comma', ['1234.50', '12.00', '2345.00']],
-    ['a decimal point and groups', 'price', ['1,234.50', '12', '2,345'], 'point', ['1234.50', '12.00', '2345.00']],
+    ['a decimal point and groups', 'price', ['1,234.50', '12', '2,345'], 'plain', ['1234.50', '12.00', '2345.00']],
     ['a decimal point', 'price', ['1234.50', '12', '.5'], 'plain', ['1234.50', '12.00', '0.50']],
-    ['currencies before points', 'price', ['$12.50', '1 234', '7'], 'point', ['12.50', '1234.00', '7.00']],
+    ['currencies before points', 'price', ['$12.50', '1 234', '7'], 'plain', ['12.50', '1234.00', '7.00']],
     ['currencies and spaces', 'price', ['€ 1 234,50', '12,00 €', "1'000,5"], 'comma', ['1234.50', '12.00', '1000.50']],
     ['points between days, months and years', 'day', ['31.12.2026', '1.2.2026 00:00', '03.04.2026'], 'dayFirst', ['2026-12-31', '2026-02-01', '2026-04-03']],
     ['slashes after days', 'day', ['31/12/2026', '01/02/2026'], 'dayFirst', ['2026-12-31', '2026-02-01']],
@@ -722,37 +724,72 @@ describe('the columns of an imported file', () => {
       assert.deepEqual(await column(`${name}::text from book where id > 3 order by id`), read);
     });
 
-  test('keep ambiguous numbers and dates faulty until their format is chosen', async () => {
-    const preview = await upload(crlf('title;rating;day', 'Four;1,234;01/02/2026'));
-    assert.match(
-      readable(preview),
-      /Rating: must be a number 1,234 Day: must be a date such as .* 01\/02\/2026/,
-    );
-    assert.equal(readable(preview).match(/Ambiguous: choose how it is written\./g)?.length, 2);
-    assert.deepEqual([chosen(preview)['_format.rating'], chosen(preview)['_format.day']], ['', '']);
-    // `1.234` has no error, and may mean 1234 all the same.
-    assert.match(
-      readable(await upload(crlf('title;rating', 'Four;1.234'))),
-      /Ambiguous.* Rating: 1\.234 Import/,
-    );
-    const proven = crlf('title;rating', 'Four;1.234', 'Five;0.125');
-    assert.doesNotMatch(readable(await upload(proven)), /Ambiguous/);
-    assert.match(
-      readable(await upload(crlf('title;rating;price', 'Four;1.234;1,5'))),
-      /new Title: Four Price: 1\.50 Rating: 1234/,
-    );
-    for (const [price, day, read] of [
-      ['comma', 'dayFirst', /Rating: 1\.234 Day: 2026-02-01/],
-      ['point', 'monthFirst', /Rating: 1234 Day: 2026-01-02/],
-    ] as const)
-      assert.match(readable(await again(preview, { '_format.rating': price, '_format.day': day })), read);
-  });
+  /** Columns that no format fits as a whole, or several with different values: the cells that have another value in each. */
+  const UNPROVEN: [what: string, title: string, cells: string[], faulty: string[], chosen: string, read: string[], others: string[]][] = [
+    ['two kinds of decimals', 'rating', ['1,5', '2,5', '2.5', '1.234', '7'], ['1,5', '2,5', '2.5', '1.234'], 'comma', ['1.5', '2.5', '1234', '7'], ['2.5']],
+    ['more of one kind of decimals', 'price', ['1,50', '2,50', '3,50', '4,50', '2.50'], ['1,50', '2,50', '3,50', '4,50', '2.50'], 'comma', ['1.50', '2.50', '3.50', '4.50'], ['2.50']],
+    ['thousands or decimals', 'rating', ['1.234', '12', 'x'], ['1.234'], 'comma', ['1234', '12'], ['x']],
+    ['the same after a comma', 'rating', ['-1,234'], ['-1,234'], 'plain', ['-1234'], []],
+    ['the same of whole numbers', 'pages', ['1.000', '5'], ['1.000'], 'comma', ['1000', '5'], []],
+    ['the same in lines of an array', 'sizes', ['"1.234\n2"', '[1.5]'], ['"1.234\n2"'], 'comma', ['{1234,2}', '{1.5}'], []],
+    ['slashes in dates', 'day', ['01/02/2026', '2026-03-04'], ['01/02/2026'], 'monthFirst', ['2026-01-02', '2026-03-04'], []],
+    ['both orders of dates', 'day', ['13/02/2026', '02/13/2026'], ['13/02/2026', '02/13/2026'], 'dayFirst', ['2026-02-13'], ['02/13/2026']],
+    ['slashes in dates with times', 'since', ['01/02/2026 8:30 PM', '2026-03-04T05:06Z'], ['01/02/2026 8:30 PM'], 'dayFirst', ['2026-02-01 20:30:00', '2026-03-04 05:06:00'], []],
+  ]; // prettier-ignore
+  for (const [what, title, cells, faulty, format, read, others] of UNPROVEN)
+    test(`ask for their format with ${what}`, async () => {
+      const file = crlf(`title\t${title}`, ...cells.map((cell, at) => `new ${at}\t${cell}`));
+      const preview = await upload(file);
+      const counted = (count: number) => new RegExp(`${cells.length - count} new, .* ${count} with errors`);
+      const unread = others.filter((cell) => !faulty.includes(cell)).length;
+      assert.match(readable(preview), counted(faulty.length + unread));
+      assert.equal(chosen(preview)[`_format.${title}`], '');
+      assert.match(readable(preview), /Ambiguous: choose how it is written\./);
+      assert.equal(readable(preview).match(/depends on how the column is written/g)?.length, faulty.length);
+      const decided = await again(preview, { [`_format.${title}`]: format, _do: 'preview' });
+      assert.match(readable(decided), counted(others.length));
+      assert.doesNotMatch(readable(decided), /Ambiguous|depends on/);
+      assert.equal((await apply(decided)).status, 303);
+      assert.deepEqual(await column(`${title}::text from book where id > 3 order by id`), read);
+    });
+
+  /** What spreadsheets write, and how it is stored. `!` is an error of the cell. */
+  const CELLS: [title: string, cells: string[], read: string[]][] = [
+    ['rating', ['(5)', '5-', '(1,5)', '5 %', '5%', '1,5 %', '12h', "'5", '#DIV/0!', '1.2.3', '1,2,3'], ['!', '!', '!', '!', '!', '!', '!', '!', '!', '!', '!']],
+    ['rating', ['1.5', '1,234.5', "1'234.5", '1’234.5', '1\u00a0234.5', '1\u202f234.5', '1.5e3', '1.5E+03', '−2.5', '+2.5', '$ 1.5', '1.5\u00a0€', 'CHF 1.5', '.5', '(1.5)'], ['1.5', '1234.5', '1234.5', '1234.5', '1234.5', '1234.5', '1500', '1500', '-2.5', '2.5', '1.5', '1.5', '!', '0.5', '!']],
+    ['rating', ['1,5', '1.234,5', "1'234,5", '1\u00a0234,5', '1,5e3', '-2,5', '1,5 €', '1,-', '12.34,5', '1.23.456,7'], ['1.5', '1234.5', '1234.5', '1234.5', '1500', '-2.5', '1.5', '!', '!', '!']],
+    ['pages', ['1.234', '5', '1.5'], ['1234', '5', '!']],
+    ['pages', ['1,234', '5', '12,34', '5.0'], ['1234', '5', '!', '5']],
+    ['lent', ['WAHR', 'VRAI', 'VERDADERO', 'TRUE', 'Yes', 'ja', 'oui', 'sí', 'si', 'y', 'j', 'o', 's', 'x', 'yep'], [...Array.from({ length: 13 }, () => 'true'), '!', '!']],
+    ['lent', ['FALSCH', 'FAUX', 'FALSO', 'FALSE', 'No', 'nein', 'non', 'n', '0', '2', ''], [...Array.from({ length: 9 }, () => 'false'), '!', 'false']],
+    ['hour', ['8:30', '08:30', '8:30 AM', '8:30 pm', '12:00 AM', '8:30:15', '8h30', '8.30 Uhr', '0.25', '8.30', '25:00', '13:00 PM', '8:5', '0,354'], ['08:30:00', '08:30:00', '08:30:00', '20:30:00', '00:00:00', '08:30:15', '08:30:00', '08:30:00', '!', '!', '!', '!', '!', '!']],
+    ['since', ['31.12.2026 8:30', '31.12.2026, 8:30 PM', '1.2.2026', '2026-12-31T08:30:00+01:00', '31.12.26 8:30', '46387.35', '31.12.2026 25:00'], ['2026-12-31 08:30:00', '2026-12-31 20:30:00', '2026-02-01 00:00:00', '2026-12-31 07:30:00', '!', '!', '!']],
+    ['since', ['12/31/2026 8:30 AM', '1/2/2026 12:05 PM'], ['2026-12-31 08:30:00', '2026-01-02 12:05:00']],
+    ['day', ['01.02.2026', '1.2.2026 0:00', '1.2.2026 8:30', '46387', '1. Februar 2026', '31.02.2026', '1.2.26', '2026/2/1'], ['2026-02-01', '2026-02-01', '!', '!', '!', '!', '!', '2026-02-01']],
+    ['state', [' out ', 'LENT', 'on the shelf', 'Out'], ['out', 'out', 'in', '!']],
+  ]; // prettier-ignore
+  for (const [title, cells, read] of CELLS)
+    test(`are read surely or refused: ${title} with ${cells.slice(0, 3).join(', ')}`, async () => {
+      const preview = await upload(crlf(`title\t${title}`, ...cells.map((cell, at) => `new ${at}\t${cell}`)));
+      assert.doesNotMatch(readable(preview), /Ambiguous/);
+      const faulty = read.filter((value) => value === '!').length;
+      assert.match(readable(preview), new RegExp(`${read.length - faulty} new, .* ${faulty} with errors`));
+      if (faulty === read.length) return;
+      assert.equal((await apply(preview)).status, 303);
+      const stored = await service.sql`
+        select title, ${service.sql(title)}::text as value from book where id > 3 order by id`;
+      const values = new Map(stored.map(({ title: name, value }) => [name as string, value as string]));
+      assert.deepEqual(
+        cells.map((_, at) => values.get(`new ${at}`) ?? '!'),
+        read,
+      );
+    });
 
   test('name each label that no record or several records have', async () => {
     await service.sql`insert into place (id, name) values ('a', 'Here'), ('b', 'here'), ('c', 'There')`;
     const path = pathOf('visit');
     const preview = await upload(crlf('place', 'There', 'Here', 'Nowhere'), path);
-    const page = readable(await browser.post(path, { ...fieldsOf(preview), '_format.place_id': 'label' }));
+    const page = readable(preview);
     assert.match(page, /3 rows: 1 new, .* 2 with errors/);
     assert.match(
       page,
@@ -1121,6 +1158,134 @@ describe('the price list of a supplier', () => {
     assert.deepEqual(
       changed.map(({ sku }) => sku as string),
       ['A-1', 'B-1'],
+    );
+  });
+});
+
+describe('bookings of rooms whose names look like keys', () => {
+  const bookings: Resource[] = [
+    {
+      model: 'room',
+      columns: { name: { type: 'string', null: true }, secret: { type: 'boolean', default: false } },
+      admin: { label: 'name' },
+      access: 'user',
+    },
+    {
+      model: 'booking',
+      columns: {
+        room: { type: 'foreignKey', references: 'room', null: true, label: 'Zimmer' },
+        guest: { type: 'string' },
+        state: { type: 'string', choices: { open: 'Open', done: 'Closed' }, default: 'open' },
+        paid: { type: 'boolean', default: false },
+        price: { type: 'decimal', precision: 10, scale: 3 },
+        arrival: { type: 'datetime' },
+        day: { type: 'date', null: true },
+        hour: { type: 'time', null: true },
+        rating: { type: 'float', null: true },
+        tags: { type: 'array', of: 'text', null: true },
+      },
+      admin: {
+        list: ['guest', 'room', 'state', 'paid', 'price', 'arrival', 'day', 'hour', 'rating', 'tags'],
+      },
+      access: 'user',
+    },
+  ];
+  const roles: Roles = {
+    desk: {
+      admin: true,
+      grants: { booking: { read: true, create: true, update: true, import: true, export: true }, room: { read: { rows: 'secret=false' } } },
+    },
+  }; // prettier-ignore
+  const people: Resource = { ...users, columns: { ...users.columns, role: { type: 'string', null: true } } };
+  const BOOKINGS = '/admin/booking/-/import/';
+  let ada: Browser;
+  let desk: Browser;
+  const hotel = useService([people, ...bookings], { roles, timeZone: 'Europe/Zurich' }, async () => {
+    await hotel.addUser('ada', { admin: true });
+    await hotel.addUser('dee', { role: 'desk' });
+    ada = await logIn(hotel, 'ada');
+    desk = await logIn(hotel, 'dee');
+  });
+  beforeEach(async () => {
+    await hotel.sql`truncate room, booking, vitrine_history restart identity`;
+    // The keys are 1 to 9.
+    await hotel.sql`insert into room (name, secret) values ('2', false), ('3', false), ('1', false), ('Suite', false),
+      ('suite', false), (null, false), ('', false), ('Cellar', true), ('#1', false)`;
+    await hotel.sql`
+      insert into booking (room_id, guest, state, paid, price, arrival, day, hour, rating, tags)
+      select n, 'Guest ' || n, case when n % 2 = 0 then 'open' else 'done' end, n % 3 = 0, 1.234 * n,
+        timestamp '2026-10-25 00:30:00' + n * interval '30 minutes', date '2026-02-01' + n, time '08:30' + n * interval '1 minute',
+        n * 1.125, array['a', '=' || n]
+      from generate_series(1, 9) n`;
+  });
+
+  const UNCHANGED = /9 (?:rows|Zeilen|lignes|filas)\s?: 0 [^0-9]*, 0 [^0-9]*, 9 [^0-9]*, 0 /;
+  for (const language of ['en', 'de', 'fr', 'es'])
+    for (const query of ['', '?_columns=room,guest,paid'])
+      test(`change nothing when an export as shown comes back, ${language} ${query}`, async () => {
+        const headers = { 'accept-language': language };
+        for (const one of [ada, desk]) {
+          const { text } = await one.get(`/admin/booking/-/export.shown.csv${query}`, headers);
+          assert.ok(text.startsWith('id,'), text);
+          await one.get(BOOKINGS);
+          const preview = await one.post(BOOKINGS, { _text: text }, headers);
+          assert.match(readable(preview), UNCHANGED);
+        }
+      });
+
+  const named = (preview: AdminAnswer): string =>
+    readable(preview).replace(/^.*?(?=Rows with|Changed rec|New rec|No changes)/, '');
+  const rooms = () => hotel.sql`select id, room_id from booking where id < 4 order by id`;
+
+  test('are read by the labels or the keys that the title of the column says', async () => {
+    for (const title of ['room', 'Zimmer', 'ZIMMER', 'Room']) {
+      const page = named(
+        await uploadFile(ada, BOOKINGS, crlf(`id;${title}`, '1;2', '2;1', '3;Suite', '4;#2', '5;9')),
+      );
+      assert.match(
+        page,
+        /Rows with errors \(2\).* 4 #3 Zimmer: several records have this label: use the key Suite 6 #5 Zimmer: no record has this label 9/,
+        title,
+      );
+      assert.match(
+        page,
+        /Changed records \(2\).* 3 #2 Zimmer: was 3 → becomes 1 5 #4 Zimmer: was Suite → becomes 3/,
+        title,
+      );
+    }
+    for (const title of ['room_id', 'Room ID', 'ROOM_ID']) {
+      const page = named(await uploadFile(ada, BOOKINGS, crlf(`id;${title}`, '1;2', '2;2', '3;Suite')));
+      assert.match(
+        page,
+        /Rows with errors \(1\).* 4 #3 Zimmer: does not match exactly one record.* Suite/,
+        title,
+      );
+      assert.match(page, /Changed records \(1\).* 2 #1 Zimmer: was 2 → becomes 3/, title);
+    }
+  });
+
+  test('are asked for where the title does not say whether texts are keys or labels', async () => {
+    const unknown = await uploadFile(ada, BOOKINGS, crlf('id;Raum', '1;2', '2;Cellar', '3;8', '4;3', '5;99'));
+    const answer = (changes: Record<string, string>): Promise<AdminAnswer> =>
+      ada.post(BOOKINGS, { ...fieldsOf(unknown), '_column.1': 'room_id', _do: 'preview', ...changes });
+    const either = await answer({});
+    assert.equal(fieldsOf(either)['_format.room_id'], 'either');
+    assert.match(
+      named(either),
+      /Rows with errors \(3\).* 2 #1 Zimmer: depends on how the column is written: choose it above 2 5 #4 Zimmer: depends on .* 3 6 #5 Zimmer: no record has this label 99/,
+    );
+    assert.match(
+      named(either),
+      /Changed records \(2\).* 3 #2 Zimmer: was 3 → becomes Cellar 4 #3 Zimmer: was 1 → becomes Cellar/,
+    );
+    assert.match(named(await answer({ '_format.room_id': 'plain' })), /2 #1 Zimmer: was 2 → becomes 3/);
+    assert.match(
+      named(await answer({ '_format.room_id': 'label' })),
+      /Rows with errors \(2\).* 4 #3 Zimmer: no record has this label 8/,
+    );
+    assert.deepEqual(
+      [...(await rooms())].map(({ room_id: room }) => room as number),
+      [1, 2, 3],
     );
   });
 });

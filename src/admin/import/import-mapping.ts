@@ -2,14 +2,13 @@
 import { findColumn, isKeyPart, isWholeKey, type Column } from '../../db/schema/model.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { isDate } from '../../resources/access/admin-view.ts';
+import { exportTitles } from '../actions/export.ts';
 import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { isNumeric } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
 import { titlesDigest, type ImportFile } from './import-file.ts';
-import { provenFormat, type Format, type MappedColumn } from './import-values.ts';
+import { provenFormats, type Format, type MappedColumn } from './import-values.ts';
 
 export interface Mapping {
   readonly mapped: readonly MappedColumn[];
@@ -67,8 +66,8 @@ export function columnFinder(resource: AdminView): (name: string) => Column | un
   };
 }
 
-const related = () => [['plain', t('keys')], ['label', t('labels')]] as const; // prettier-ignore
-const NUMBERS = [['plain', '1234.56'], ['point', '1,234.56'], ['comma', '1.234,56']] as const; // prettier-ignore
+const related = () => [['either', t('keysOrLabels')], ['plain', t('keys')], ['label', t('labels')]] as const; // prettier-ignore
+const NUMBERS = [['plain', '1,234.56'], ['comma', '1.234,56']] as const; // prettier-ignore
 const DATES = [['plain', '2026-12-31'], ['dayFirst', '31.12.2026'], ['monthFirst', '12/31/2026']] as const; // prettier-ignore
 
 /** The formats that the cells of a column can have, with what people read. */
@@ -77,8 +76,18 @@ export function formatsOf(
   context: ResourceContext,
 ): readonly (readonly [format: Format, text: string])[] {
   if (column.references) return relatedOf(column, context) ? related() : [];
-  if (isNumeric(column) && column !== context.resource.model.primaryKey) return NUMBERS;
-  return isDate(column) ? DATES : [];
+  if (column === context.resource.model.primaryKey) return [];
+  const type = column.type.element ?? column.type;
+  if (type.bounded) return NUMBERS;
+  return ['date', 'datetime-local'].includes(type.input.control) ? DATES : [];
+}
+
+/** Whether the title of a foreign key says that its cells are keys (`room_id`) or labels (`room`, and what pages show). */
+function relatedFormat({ key, name, title: shown }: Column, title: string): Format {
+  const says = (one: string): boolean => simplified(one) === simplified(title);
+  const isKey = says(key);
+  if (isKey === (says(name) || says(shown))) return 'either';
+  return isKey ? 'plain' : 'label';
 }
 
 /** The columns by which rows can match records: the key, and unique columns. */
@@ -92,7 +101,7 @@ export function matchColumns(resource: AdminView, columns: readonly Column[]): C
 
 const NO_FORM = createForm([]);
 
-/** Reads the mapping that a form has chosen, and guesses the rest of it. A number may be ambiguous: then the other columns decide. */
+/** Reads the mapping that a form has chosen, and finds out the rest of it. A file with the titles of an export is in its format. */
 export async function mapColumns(
   context: ResourceContext,
   { titles, rows }: ImportFile,
@@ -103,28 +112,28 @@ export async function mapColumns(
   const { get } = form.get('_titles') === titlesDigest(titles) ? form : NO_FORM;
   const find = columnFinder(resource);
   const notes = new Map<number, string>();
-  const found = new Map<Column, { readonly index: number; readonly proven: Format | undefined }>();
+  const mapped = new Map<Column, MappedColumn>();
+  const isExport = exportTitles(context).includes(titles.join());
   for (const [index, title] of titles.entries()) {
     await yieldIfDue();
     const column = find(get(`_column.${index}`) ?? title);
     if (!column) continue;
-    if (found.has(column)) notes.set(index, t('columnTwice', { title: column.title }));
-    else {
-      const formats = formatsOf(column, context);
-      const [sent] = formats.find(([format]) => format === get(`_format.${column.key}`)) ?? [];
-      const guessed = formats.length > 0 ? provenFormat(column, rows, index) : 'plain';
-      found.set(column, { index, proven: sent ?? guessed });
+    if (mapped.has(column)) {
+      notes.set(index, t('columnTwice', { title: column.title }));
+      continue;
     }
+    const all = formatsOf(column, context).map(([format]) => format);
+    const sent = all.find((format) => format === get(`_format.${column.key}`));
+    let formats: readonly Format[] = [sent ?? 'plain'];
+    if (!sent && column.references && all.length > 0) formats = [relatedFormat(column, title)];
+    else if (!sent && all.length > 0 && !isExport)
+      formats = await provenFormats(column, all, rows, index, yieldIfDue);
+    if (formats.length > 1) notes.set(index, t('ambiguous'));
+    mapped.set(column, { column, index, formats });
   }
-  const hasComma = [...found.values()].some(({ proven }) => proven === 'comma');
-  const mapped = [...found].map(([column, { index, proven }]): MappedColumn => {
-    const isLikeOthers = hasComma && isNumeric(column);
-    if (!proven && !isLikeOthers) notes.set(index, t('ambiguous'));
-    return { column, index, format: proven ?? (isLikeOthers ? 'comma' : 'plain') };
-  });
-  const columns = [...found.keys()];
+  const columns = [...mapped.keys()];
   const keys = matchColumns(resource, columns);
   const sent = get('_match');
   const by = sent === '' ? undefined : (keys.find(({ key }) => key === sent) ?? keys[0]);
-  return { mapped, columns, by, notes };
+  return { mapped: [...mapped.values()], columns, by, notes };
 }

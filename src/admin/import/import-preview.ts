@@ -173,7 +173,7 @@ export async function mappingFields(
   for (const [index, title] of titles.entries()) {
     const name = shortened(title, 60) || t('columnNumber', { number: String(index + 1) });
     const one = mapped.find((candidate) => candidate.index === index);
-    const { column, format = 'plain' } = one ?? {};
+    const { column, formats: [format = 'plain'] = [] } = one ?? {};
     const first = rows.find((row) => row.cells[index])?.cells[index];
     const note = notes.get(index);
     const about = { name: `_column.${index}`, 'aria-label': t('importNameAs', { name }) };

@@ -241,7 +241,7 @@ const MAX_CELL_LENGTH = 1024 * 1024;
  */
 async function fieldsOfRow(
   formFields: readonly (FormField | undefined)[],
-  { values, faults }: ImportRow,
+  { values, faults, meant }: ImportRow,
   present: JsonFields | undefined,
   errors: FieldErrors,
 ): Promise<Map<string, JsonField>> {
@@ -253,8 +253,10 @@ async function fieldsOfRow(
     const text = values[at] ?? null;
     const stored = present && textOfColumn(present, column);
     const mayBeLeftOut = text === null && !nullable && (!present || stored === '');
-    if (faults[key]) errors[key] = faults[key];
-    else if (text !== stored && !mayBeLeftOut) {
+    if (faults[key]) {
+      // Of several records with one label, the file cannot name another than the present one.
+      if (!stored || !meant.get(key)?.includes(stored)) errors[key] = faults[key];
+    } else if (text !== stored && !mayBeLeftOut) {
       const typed = { text: text ?? '', isNull: text === null && nullable };
       const { length } = typed.text;
       const long = t('tooLongForImport', { max: MAX_CELL_LENGTH, got: length });

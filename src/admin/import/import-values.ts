@@ -1,117 +1,88 @@
-// What the cells of a file mean: numbers, dates and choices in the formats of spreadsheets, and related records by their labels.
+// What the cells of a file mean: values in the format of their column, and related records by their keys or labels.
 import type { Transaction } from '../../db/connection/transactions.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Column } from '../../db/schema/model.ts';
-import type { FieldErrors } from '../../errors.ts';
+import { addError, type FieldErrors } from '../../errors.ts';
+import type { Message } from '../../messages.ts';
 import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
-import { recordsByLabelStatement, type LabelMatch } from '../../query/labels/records-by-label.ts';
+import { recordsByLabelStatement } from '../../query/labels/records-by-label.ts';
+import { matchedRecordsStatement } from '../../query/statements/records-by-key.ts';
 import { LONGEST_NAME } from '../../resources/records/look-up.ts';
 import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { textToArray } from '../web/array-lines.ts';
-import { isNumeric } from '../web/display-text.ts';
 import { t } from '../web/language.ts';
+import { faultOf, readText, type Writing } from '../web/read-text.ts';
 import type { FileRow } from './import-file.ts';
 
 /** How the cells of a column are written. `plain` is the format of the API: for a foreign key, the key of the related record. */
-export type Format = 'plain' | 'point' | 'comma' | 'dayFirst' | 'monthFirst' | 'label';
+export type Format = 'plain' | 'comma' | 'dayFirst' | 'monthFirst' | 'label' | 'either';
 
 /** A column that is imported. */
 export interface MappedColumn {
   readonly column: Column;
   /** Its position in the file, from 0. */
   readonly index: number;
-  readonly format: Format;
+  /** Its format; several if the cells do not show it. Then a cell must have the same value in all of them. */
+  readonly formats: readonly Format[];
 }
 
-/** Numbers with a decimal comma and with a decimal point. Thousands are separated in groups, also by spaces and apostrophes. */
-const DECIMAL_COMMA = /^[+-]?(?:\d{1,3}(?:[.'’\s]\d{3})+|\d+)(?:,\d+)?$/;
-const DECIMAL_POINT = /^[+-]?(?:\d{1,3}(?:[,'’\s]\d{3})+|\d+)(?:\.\d+)?$/;
 /** The longest text that may be a number, a date or the label of a choice (characters). */
 const LONGEST_VALUE = 1000;
-const withoutCurrency = (text: string): string => text.replace(/^\p{Sc}|\p{Sc}$/gu, '').trim();
-/** A date that begins with the day or the month, and its time. */
-const DAY_FIRST = /^(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:,?\s+(\d{1,2})(:\d\d(?::\d\d)?))?$/;
 
-const padded = (digits = ''): string => digits.padStart(2, '0');
+const writingOf = (format: Format): Writing => ({
+  decimal: format === 'comma' ? ',' : '.',
+  dates: format === 'dayFirst' || format === 'monthFirst' ? format : 'iso',
+  zone: 'UTC',
+  isOpen: false,
+});
 
-/** A date or time as the API has it; the text itself if it is not in this format. */
-function isoDate(text: string, isDayFirst: boolean, hasTime: boolean): string {
-  const [, first, , second, year, hours, minutes = ''] = DAY_FIRST.exec(text) ?? [];
-  if (year === undefined) return text;
-  const [day, month] = isDayFirst ? [first, second] : [second, first];
-  // Spreadsheets write midnight behind dates without a time.
-  const isMidnight = !hasTime && /^0?0:00(?::00)?$/.test(`${hours ?? ''}${minutes}`);
-  const time = hours === undefined || isMidnight ? '' : ` ${padded(hours)}${minutes}`;
-  return `${year}-${padded(month)}-${padded(day)}${time}`;
-}
+/** The value of a cell, as a form has it, null for no value; or why it has none. */
+type Cell = { readonly value: string | null } | { readonly fault: Message | string };
 
-/** The value of a choice that the cell names by its label, as pages do. */
-function choiceOf({ choiceLabels }: Column, text: string): string {
-  if (!choiceLabels || choiceLabels.has(text)) return text;
-  const name = text.trim().toLowerCase();
-  return [...choiceLabels].find(([, label]) => label.toLowerCase() === name)?.[0] ?? text;
-}
-
-/** A number with a decimal point and without groups; the text itself if it is not in this format. */
-function plainNumber(text: string, isComma: boolean): string {
-  const number = withoutCurrency(text);
-  if (!(isComma ? DECIMAL_COMMA : DECIMAL_POINT).test(number)) return text;
-  return number.replace(isComma ? /[.'’\s]/g : /[,'’\s]/g, '').replace(',', '.');
-}
-
-/** The value of a cell, as a form has it; null for no value. An empty quoted cell is an empty string only in a text column. */
-function valueOf(cell: string | null, { column, format }: MappedColumn): string | null {
+/** Reads a cell. An empty quoted one is an empty string only in a text column. */
+function readCell(cell: string | null, column: Column, formats: readonly Format[]): Cell {
   const { type, nullable } = column;
-  if (cell === null) return null;
-  const text = isFreeText(column) ? withoutGuard(cell) : cell.trim();
+  const isText = isFreeText(column);
+  const text = isText ? withoutGuard(cell ?? '') : (cell ?? '').trim();
+  if (cell === null || (text === '' && !isText)) return { value: null };
   if (type.input.json === 'json') {
     const json = text.trim();
-    if (json === '' || (json === 'null' && nullable)) return null;
-    return json === 'null' || !type.element ? json : textToArray(json, type.element, (line) => line);
-  }
-  if (text === '') return isFreeText(column) ? text : null;
-  if (text.length > LONGEST_VALUE) return text;
-  if (type.input.json === 'boolean') return type.parse(text, column).value ?? text;
-  if (format === 'comma' || format === 'point') return plainNumber(text, format === 'comma');
-  if (format === 'dayFirst' || format === 'monthFirst')
-    return isoDate(text, format === 'dayFirst', type.input.control !== 'date');
-  return choiceOf(column, text);
+    if (json === '' || (json === 'null' && nullable)) return { value: null };
+    if (json === 'null' || !type.element) return { value: json };
+  } else if (text.length > LONGEST_VALUE) return { value: text };
+  const [first, ...others] = formats.map((format) => {
+    const writing = writingOf(format);
+    const reading = readText(column, text, writing);
+    const fault = faultOf(column, reading, writing);
+    return fault === undefined ? { value: reading.text ?? text } : { fault };
+  });
+  if (!first) return { value: text };
+  const valueIn = (one: Cell): string | null | undefined => ('value' in one ? one.value : undefined);
+  const isSame = others.every((other) => valueIn(other) === valueIn(first));
+  return isSame ? first : { fault: t('formatNeeded') };
 }
 
-/** Cells that show which separator is the decimal one: `1,5`, `0,125`, `1.234,5` and `1.234.567` against `1,234.5` and `1,234,567`. */
-const PROVES_COMMA = /,(?:\d{1,2}|\d{4,})$|^[+-]?0,|\.\d{3},|\.\d{3}\.\d{3}/;
-const PROVES_POINT = /\.(?:\d{1,2}|\d{4,})$|^[+-]?0\.|,\d{3}\.|,\d{3},\d{3}/;
-/** Numbers that have another value in another format, and dates that may have. */
-const AMBIGUOUS = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$|^\d{1,2}[/-]\d{1,2}[/-]\d{4}/;
-
-/** Rows that `provenFormat` looks at. */
-const SAMPLE = 1000;
-
-/** The format that most of the first cells of a column prove; undefined if they are ambiguous. */
-export function provenFormat(column: Column, rows: readonly FileRow[], index: number): Format | undefined {
-  const cells = rows
-    .slice(0, SAMPLE)
-    .flatMap((row) => row.cells[index]?.trim() ?? [])
-    .filter((cell) => cell !== '' && cell.length < LONGEST_VALUE);
-  const count = (proves: (cell: string) => boolean): number =>
-    cells.filter((cell) => proves(withoutCurrency(cell))).length;
-  if (column.references) {
-    const names = count((cell) => column.type.parse(cell, column).fault !== undefined);
-    return 2 * names > cells.length ? 'label' : 'plain';
+/** The format that fits all cells that any format fits; all of them if several do, with different values, or none does. */
+export async function provenFormats(
+  column: Column,
+  formats: readonly Format[],
+  rows: readonly FileRow[],
+  index: number,
+  yieldIfDue: YieldIfDue,
+): Promise<readonly Format[]> {
+  const read = formats.map((format) => ({ format, values: [] as (string | undefined)[] }));
+  for (const row of rows) {
+    await yieldIfDue();
+    const values = formats.map((format) => {
+      const cell = readCell(row.cells[index] ?? null, column, [format]);
+      const value = 'value' in cell ? (cell.value ?? undefined) : undefined;
+      return value === undefined || column.type.parse(value, column).fault ? undefined : value;
+    });
+    if (values.some((value) => value !== undefined)) read.forEach((one, at) => one.values.push(values[at]));
   }
-  const isAmbiguous = cells.some((cell) => AMBIGUOUS.test(withoutCurrency(cell)));
-  if (isNumeric(column)) {
-    const comma = count((cell) => DECIMAL_COMMA.test(cell) && PROVES_COMMA.test(cell));
-    const point = count((cell) => DECIMAL_POINT.test(cell) && PROVES_POINT.test(cell));
-    if (comma > point) return 'comma';
-    if (point === 0 && isAmbiguous) return undefined;
-    return cells.every((cell) => column.type.parse(cell, column).fault === undefined) ? 'plain' : 'point';
-  }
-  const partsOf = (cell: string) => DAY_FIRST.exec(cell) ?? [];
-  const day = count((cell) => partsOf(cell)[2] === '.' || Number(partsOf(cell)[1]) > 12);
-  const month = count((cell) => partsOf(cell)[2] !== '.' && Number(partsOf(cell)[3]) > 12);
-  return day > month ? 'dayFirst' : month > 0 ? 'monthFirst' : isAmbiguous ? undefined : 'plain';
+  const [first, ...others] = read.filter(({ values }) => !values.includes(undefined));
+  const isProven = others.every(({ values }) => values.every((value, at) => value === first?.values[at]));
+  return first && isProven ? [first.format] : formats;
 }
 
 /** A row with a value per mapped column, as the API has it. */
@@ -120,6 +91,8 @@ export interface ImportRow extends FileRow {
   readonly values: readonly (string | null)[];
   /** The cells that have no value in their format. */
   readonly faults: FieldErrors;
+  /** The keys of the records that a cell may mean. */
+  readonly meant: ReadonlyMap<string, readonly string[]>;
 }
 
 /** The field name for errors that belong to no column. */
@@ -128,20 +101,39 @@ export const WHOLE_ROW = '';
 /** The label that a cell names. */
 const labelIn = (cell: string | null | undefined): string => withoutGuard(cell ?? '').trim();
 
-/** Finds the records that the cells of a column name by their labels. */
-async function recordsByLabel(
+/** The keys of the records that each text of a column may mean. */
+type Named = ReadonlyMap<string, Set<string>>;
+
+/** Finds the records that the cells of a column name. `#7` is what pages and exports show in place of a label that is empty. */
+async function recordsNamed(
   run: Transaction['run'],
   context: ResourceContext,
-  { column, index }: MappedColumn,
+  { column, index, formats }: MappedColumn,
   rows: readonly FileRow[],
-): Promise<ReadonlyMap<string, LabelMatch>> {
+): Promise<Named | undefined> {
   const related = relatedOf(column, context);
-  const names = rows.map(({ cells }) => labelIn(cells[index]));
-  const labels = [...new Set(names)].filter((name) => name !== '' && name.length <= LONGEST_NAME);
-  if (!related || labels.length === 0) return new Map();
+  if (!related || formats[0] === 'plain') return undefined;
   const { model, label, visibility } = related;
-  const found = await run(recordsByLabelStatement(model, label, labels, visibility));
-  return new Map(found.map((match) => [labels[match.index] ?? '', match]));
+  const { primaryKey } = model;
+  const texts = [...new Set(rows.map(({ cells }) => labelIn(cells[index])))];
+  const names = texts.filter((name) => name !== '' && name.length <= LONGEST_NAME);
+  const named = new Map(names.map((name) => [name, new Set<string>()]));
+  if (names.length === 0) return named;
+  const isKey = (key: string): boolean => key !== '' && primaryKey.type.parse(key, primaryKey).value === key;
+  const keyed = names.flatMap((name) =>
+    [formats[0] === 'either' ? name : '', name.startsWith('#') ? name.slice(1) : '']
+      .filter(isKey)
+      .map((key) => ({ name, key })),
+  );
+  const keys = keyed.map(({ key }) => key);
+  const add = (name = '', ids: readonly string[]): void => ids.forEach((id) => named.get(name)?.add(id));
+  for (const match of await run(recordsByLabelStatement(model, label, names, visibility)))
+    add(names[match.index], match.ids);
+  for (const match of await run(matchedRecordsStatement(model, primaryKey, [], keys, false, visibility)))
+    add(keyed[match.index]?.name, [match.id]);
+  // It may be the key of a record that the user does not see.
+  for (const { name, key } of keyed) if (key !== name && named.get(name)?.size === 0) add(name, [key]);
+  return named;
 }
 
 /** Reads the values of all rows. */
@@ -152,23 +144,31 @@ export async function readRows(
   mapped: readonly MappedColumn[],
   yieldIfDue: YieldIfDue,
 ): Promise<ImportRow[]> {
-  const labels = new Map<Column, ReadonlyMap<string, LabelMatch>>();
-  for (const one of mapped)
-    if (one.format === 'label') labels.set(one.column, await recordsByLabel(run, context, one, rows));
+  const { primaryKey } = context.resource.model;
+  const records = new Map<Column, Named | undefined>();
+  for (const one of mapped) records.set(one.column, await recordsNamed(run, context, one, rows));
   const read: ImportRow[] = [];
   for (const row of rows) {
     const faults: FieldErrors = {};
-    const values = mapped.map((one) => {
-      const cell = row.cells[one.index] ?? null;
-      const named = labels.get(one.column);
-      if (!named) return valueOf(cell, one);
+    const meant = new Map<string, readonly string[]>();
+    const values = mapped.map(({ column, index, formats }) => {
+      const cell = row.cells[index] ?? null;
+      const named = records.get(column);
+      if (!named) {
+        const found = readCell(cell, column, column === primaryKey ? [] : formats);
+        if ('value' in found) return found.value;
+        addError(faults, column.key, found.fault);
+        return cell;
+      }
       const name = labelIn(cell);
-      const match = named.get(name);
-      if (name === '' || match?.isUnique) return match?.id ?? null;
-      faults[one.column.key] = [t(match ? 'severalHaveLabel' : 'noneHasLabel')];
+      const ids = [...(named.get(name) ?? [])];
+      if (name === '' || ids.length === 1) return ids[0] ?? null;
+      const several = formats[0] === 'either' ? 'formatNeeded' : 'severalHaveLabel';
+      addError(faults, column.key, t(ids.length > 1 ? several : 'noneHasLabel'));
+      if (formats[0] === 'label') meant.set(column.key, ids);
       return name;
     });
-    read.push({ ...row, values, faults });
+    read.push({ ...row, values, faults, meant });
     await yieldIfDue();
   }
   return read;

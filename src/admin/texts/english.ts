@@ -586,6 +586,7 @@ export const ENGLISH = {
   leaveOut: 'Leave out',
   choose: 'choose …',
   keys: 'keys',
+  keysOrLabels: 'keys or labels',
   labels: 'labels',
   columnTwice: 'Another column is {title} already.',
   ambiguous: 'Ambiguous: choose how it is written.',
@@ -602,6 +603,7 @@ export const ENGLISH = {
   recordsNeedPassword: 'new records cannot be imported: they need a password',
   cannotChangeHere: 'records cannot be changed here',
   cannotAddHere: 'records cannot be added here',
+  formatNeeded: 'depends on how the column is written: choose it above',
   severalHaveLabel: 'several records have this label: use the key',
   noneHasLabel: 'no record has this label',
 

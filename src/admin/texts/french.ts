@@ -607,6 +607,7 @@ export const FRENCH: Texts = {
   leaveOut: 'Laisser de côté',
   choose: 'choisir …',
   keys: 'clés',
+  keysOrLabels: 'clés ou libellés',
   labels: 'libellés',
   columnTwice: 'Une autre colonne est déjà {title}.',
   ambiguous: 'Ambigu : choisissez comment c’est écrit.',
@@ -625,6 +626,7 @@ export const FRENCH: Texts = {
     'de nouveaux enregistrements ne peuvent pas être importés : il leur faut un mot de passe',
   cannotChangeHere: 'les enregistrements ne peuvent pas être modifiés ici',
   cannotAddHere: 'les enregistrements ne peuvent pas être ajoutés ici',
+  formatNeeded: 'dépend de la façon dont la colonne est écrite : choisissez-la ci-dessus',
   severalHaveLabel: 'plusieurs enregistrements ont ce libellé : utilisez la clé',
   noneHasLabel: 'aucun enregistrement n’a ce libellé',
 

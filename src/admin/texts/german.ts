@@ -602,6 +602,7 @@ export const GERMAN: Texts = {
   leaveOut: 'Auslassen',
   choose: 'wählen …',
   keys: 'Schlüssel',
+  keysOrLabels: 'Schlüssel oder Bezeichnungen',
   labels: 'Bezeichnungen',
   columnTwice: 'Eine andere Spalte ist schon {title}.',
   ambiguous: 'Mehrdeutig: wählen Sie, wie es geschrieben ist.',
@@ -619,6 +620,7 @@ export const GERMAN: Texts = {
   recordsNeedPassword: 'neue Datensätze können nicht importiert werden: sie brauchen ein Passwort',
   cannotChangeHere: 'Datensätze können hier nicht geändert werden',
   cannotAddHere: 'Datensätze können hier nicht hinzugefügt werden',
+  formatNeeded: 'hängt davon ab, wie die Spalte geschrieben ist: wählen Sie das oben',
   severalHaveLabel: 'mehrere Datensätze haben diese Bezeichnung: verwenden Sie den Schlüssel',
   noneHasLabel: 'kein Datensatz hat diese Bezeichnung',
 

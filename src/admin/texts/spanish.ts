@@ -597,6 +597,7 @@ export const SPANISH: Texts = {
   leaveOut: 'Omitir',
   choose: 'elegir …',
   keys: 'claves',
+  keysOrLabels: 'claves o etiquetas',
   labels: 'etiquetas',
   columnTwice: 'Otra columna ya es {title}.',
   ambiguous: 'Ambiguo: elija cómo está escrito.',
@@ -613,6 +614,7 @@ export const SPANISH: Texts = {
   recordsNeedPassword: 'no se pueden importar registros nuevos: necesitan una contraseña',
   cannotChangeHere: 'los registros no se pueden modificar aquí',
   cannotAddHere: 'los registros no se pueden añadir aquí',
+  formatNeeded: 'depende de cómo está escrita la columna: elíjalo arriba',
   severalHaveLabel: 'varios registros tienen esta etiqueta: use la clave',
   noneHasLabel: 'ningún registro tiene esta etiqueta',
 

@@ -1,19 +1,22 @@
 // Finds records by their labels, for an import.
-import { sql, valueList } from '../../db/fragment.ts';
-import { createStatement, number, text as textOf, type Statement } from '../../db/rows.ts';
+import { raw, sql, valueList } from '../../db/fragment.ts';
+import { createStatement, json, number, type Statement } from '../../db/rows.ts';
 import { output, type Model } from '../../db/schema/model.ts';
 import { Joins, ROOT, type RowVisibility } from '../plan.ts';
 import { joinsSql, source } from '../source.ts';
 import { labelSql, type Label } from './label-sql.ts';
 import { MAX_LABEL } from './labeled-record-sql.ts';
 
-/** The record with a label, or one of several. */
+/** The records with a label. */
 export interface LabelMatch {
   /** The position of the label, from 0. */
   readonly index: number;
-  readonly id: string;
-  readonly isUnique: boolean;
+  /** The keys of the first of them. */
+  readonly ids: readonly string[];
 }
+
+/** Maximum records with one label that are named. */
+const MAX_IDS = 100;
 
 /** Finds the records with these labels, ignoring case. */
 export function recordsByLabelStatement(
@@ -26,13 +29,9 @@ export function recordsByLabelStatement(
   // The columns of a label may have different collations.
   const own = sql`lower((${labelSql(ROOT, label, joins, MAX_LABEL)}) collate "default")`;
   const rows = sql`select ${own} as label, (${output(ROOT, model.primaryKey)})::text as id from ${source(model, ROOT, visibility)}${joinsSql(joins.list, visibility)}`;
+  const ids = sql`to_json((array_agg(r.id order by r.id collate "C"))[1:${raw(String(MAX_IDS))}])`;
   return createStatement(
-    sql`select k.position::text, min(r.id collate "C"), count(*)::text from unnest(${valueList(labels)}) with ordinality k (id, position) join (${rows}) r on r.label = lower(k.id collate "default") group by k.position`,
-    (found) =>
-      found.map(([position, id, count]) => ({
-        index: number(position) - 1,
-        id: textOf(id) ?? '',
-        isUnique: number(count) === 1,
-      })),
+    sql`select k.position::text, ${ids}::text from unnest(${valueList(labels)}) with ordinality k (id, position) join (${rows}) r on r.label = lower(k.id collate "default") group by k.position`,
+    (found) => found.map(([position, keys]) => ({ index: number(position) - 1, ids: json(keys) })),
   );
 }
