@@ -694,7 +694,7 @@ export const GERMAN: Texts = {
   allChangesOfOperation: 'Alle Änderungen dieses Vorgangs',
   putValuesBack: 'Diese Werte wiederherstellen',
   thoseBeforeChange: 'die vor der Änderung',
-  valuesTooLarge: 'Die Werte werden nicht angezeigt: Sie haben mehr als {bytes} Bytes.',
+  valuesTooLarge: 'Die Werte werden nicht angezeigt: Sie haben mehr als {bytes} {bytes:Byte|Bytes}.',
   valuesDoNotFit: 'Die Werte haben auf dieser Seite keinen Platz.',
   showThem: 'Anzeigen',
 
@@ -1074,9 +1074,10 @@ export const GERMAN_MESSAGES: Messages = {
   tooLargeTogether: 'Die ausgewählten Datensätze sind zusammen zu groß. Wählen Sie weniger Datensätze aus.',
   notReplaceable: 'hat keinen Text, von dem ein Teil ersetzt werden kann',
   longerThan: 'würde länger als {max} Zeichen',
-  wouldBeLarge: 'würde größer als {max} Bytes',
-  largeTogether: 'würde in allen Datensätzen zusammen größer als {max} Bytes: wählen Sie weniger aus',
-  largeValue: 'darf höchstens {max} Bytes haben (sind {got})',
+  wouldBeLarge: 'würde größer als {max} {max:Byte|Bytes}',
+  largeTogether:
+    'würde in allen Datensätzen zusammen größer als {max} {max:Byte|Bytes}: wählen Sie weniger aus',
+  largeValue: 'darf höchstens {max} {max:Byte|Bytes} haben (sind {got})',
   otherName: 'ist anders als {name}, ein anderer Name desselben Felds',
   notRecord: 'muss ein Objekt von Feldern und Werten sein',
   otherId: 'muss gleich der id des Datensatzes sein',
