@@ -296,9 +296,15 @@ export type Messages = Readonly<Record<MessageCode, string>>;
 interface Source {
   readonly messages: Messages;
   readonly plurals: Intl.PluralRules;
+  /** The decimal separator. */
+  readonly decimal: '.' | ',';
 }
 
-const ENGLISH: Source = { messages: ENGLISH_MESSAGES, plurals: new Intl.PluralRules('en') };
+const ENGLISH: Source = {
+  messages: ENGLISH_MESSAGES,
+  plurals: new Intl.PluralRules('en'),
+  decimal: '.',
+};
 
 /** The catalog for the work that is going on: that of the page which is being answered. The API has English texts. */
 let present = (): Source => ENGLISH;
@@ -338,6 +344,7 @@ export const counted = (count: number | bigint, one: string, other = `${one}s`):
 
 /** @param message a text stays as it is: the words of the registry, of PostgreSQL or of a page */
 export function textOf(message: Param): string {
+  if (typeof message === 'number') return String(message).replace('.', present().decimal);
   if (typeof message !== 'object') return String(message);
   const { code, params } = message;
   const { messages, plurals } = present();

@@ -15,6 +15,8 @@ import { nothing, countedRecords } from '../web/display-text.ts';
 import { isClientGone } from '../../db/lanes/requester.ts';
 import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
 import { PanelFault, TimeoutError } from '../web/panel-data.ts';
+import { language } from '../web/presentation.ts';
+import { shownNumber } from '../web/read-text.ts';
 import { chart, formatNumber } from './chart.ts';
 
 /** A text of at most this many characters is shown in large type, like a number. */
@@ -26,10 +28,11 @@ type Cell = PanelTable['rows'][number][number];
 const isNumber = (cell: Cell): boolean =>
   typeof cell === 'number' || (typeof cell === 'string' && /^-?\d+(\.\d+)?$/.test(cell));
 
-function shownCell(cell: Cell): Content {
+function shownCell(cell: Cell, isNumeric = isNumber(cell)): Content {
   if (cell === null) return nothing();
   if (typeof cell === 'boolean') return t(cell ? 'yes' : 'no');
-  return typeof cell === 'number' ? formatNumber(cell) : cell;
+  if (typeof cell === 'number') return formatNumber(cell);
+  return isNumeric ? shownNumber(cell, language()) : cell;
 }
 
 function panelTable({ columns, rows }: PanelTable): Html {
@@ -40,7 +43,7 @@ function panelTable({ columns, rows }: PanelTable): Html {
   });
   return table(
     columns,
-    rows.map((row) => row.map(shownCell)),
+    rows.map((row) => row.map((cell, at) => shownCell(cell, numeric[at]))),
     { numeric },
   );
 }
@@ -57,7 +60,7 @@ async function content(context: AdminContext, panel: Panel, id: string): Promise
     const found = await panels.load(panel, request.requester);
     if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
     if (typeof found === 'string')
-      return html`<p${attributes({ class: found.length <= MAX_FIGURE && 'figure' })}>${found}</p>`;
+      return html`<p${attributes({ class: found.length <= MAX_FIGURE && 'figure' })}>${shownCell(found)}</p>`;
     return 'series' in found ? chart(found, panel.title, id) : panelTable(found);
   } catch (error) {
     if (isClientGone(error)) throw error;

@@ -7,7 +7,7 @@ import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
 import type { ListState } from '../web/list-state.ts';
 import { labelsFor } from '../web/record-labels.ts';
-import { isDateTime, localText } from '../web/time-zone.ts';
+import { shownFilter } from '../web/read-text.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 import {
   choicesOf,
@@ -43,7 +43,12 @@ async function valuesInWords(
     const related = column && relatedOf(column, context);
     const choices = column && choicesOf(context, column);
     const items = related || choices ? itemsOf(filter) : column?.choiceLabels && parameter.value.split(',');
-    if (!items) return quoted(column && isDateTime(column) ? localText(parameter.value) : parameter.value);
+    if (!items)
+      return quoted(
+        column
+          ? shownFilter(column, parameter.value, ['in', 'contains'].includes(operator))
+          : parameter.value,
+      );
     const nameOf = (item: string): string | undefined =>
       labels?.(related, item) ??
       (choices?.find(({ id }) => id === item)?.label || column?.choiceLabels?.get(item));

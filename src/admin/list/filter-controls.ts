@@ -1,5 +1,5 @@
 // The controls of the filter panel: what the filters of a list say about a column, and the filters that its fields mean.
-import { listItem, splitCsv } from '../../query/parse/filter-values.ts';
+import { listItem } from '../../query/parse/filter-values.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
 import { textOf } from '../../messages.ts';
@@ -12,9 +12,10 @@ import { t, type PlainCode } from '../web/language.ts';
 import {
   elementOf,
   faultOf,
-  isWhole,
+  itemsIn,
   pageWriting,
   readText,
+  shownFilter,
   shownText,
   type Readable,
 } from '../web/read-text.ts';
@@ -27,7 +28,6 @@ import {
   itemsOf,
   patternText,
   pathTitle,
-  trimItems,
   usualFilter,
   type ListFilter,
 } from './filters.ts';
@@ -116,7 +116,8 @@ export function shownIn(filters: readonly ListFilter[], { path, column, kind, ch
       const { name, value } = parameter;
       const text = operator === 'ilike' ? patternText(value)[0] : value;
       const same = usualFilter(column, path, text);
-      if (same.name === name && same.value === value) return { values: [text], taken: [parameter] };
+      if (same.name === name && same.value === value)
+        return { values: [shownFilter(column, text, column.type.element !== undefined)], taken: [parameter] };
     }
   } else if (kind === 'range') {
     const bounds = ['', ''];
@@ -190,14 +191,12 @@ function valueMeant(of: Typed, typed: string): string {
   return day === undefined ? valueOfTyped(of, typed) : startOfDay(day);
 }
 
-/** A typed list of values. Where commas are in numbers, they separate them only before a blank. @throws FilterFault */
+/** A typed list of values. @throws FilterFault */
 function itemsMeant(of: Typed, typed: string): readonly string[] {
   const { column } = of;
   const { element } = column.type;
   const item = element ? elementOf(column, element) : column;
-  const hasCommas = item.type.input.control === 'number' && !isWhole(item) && pageWriting().decimal === ',';
-  const items = hasCommas ? typed.split(/;|,(?=\s)/) : splitCsv(trimItems(typed));
-  return (items ?? [typed]).map((one) => valueOfTyped({ ...of, column: item }, one));
+  return itemsIn(item, typed, pageWriting()).map((one) => valueOfTyped({ ...of, column: item }, one));
 }
 
 /** The filters of two bounds. Those of a date-time are days. @throws FilterFault */

@@ -11,7 +11,7 @@ import { historyChoices } from '../history/history-page.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { t, type PlainCode } from '../web/language.ts';
-import { textsOf } from '../web/read-text.ts';
+import { pageWriting, shownText, textsOf } from '../web/read-text.ts';
 import type { ListState } from '../web/list-state.ts';
 
 /** A filter of a list: a parameter of its address, and what its name means. */
@@ -70,12 +70,11 @@ export function choicesOf(context: ResourceContext, column: Column): readonly Na
       { id: 'true', label: choiceLabel(column, 'true', t('yes')) },
       { id: 'false', label: choiceLabel(column, 'false', t('no')) },
     ];
-  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || t('emptyText') }));
+  return textsOf(column)?.map((id) => ({
+    id,
+    label: choiceLabel(column, id, shownText(column, id, pageWriting())) || t('emptyText'),
+  }));
 }
-
-/** Trims the items of a list, since people type a space after a comma. Quoted items stay as they are. */
-export const trimItems = (list: string): string =>
-  list.replace(/"[^"]*"|[^",]+/g, (part) => (part.startsWith('"') ? part : part.trim()));
 
 /** The comparisons that people can choose, and the parameters of the API's grammar that they become. The list reports misfits. */
 export const COMPARISONS: Readonly<
@@ -86,7 +85,7 @@ export const COMPARISONS: Readonly<
   contains: ['contains', (path, value) => ({ name: `${path}__ilike`, value: containing(value) })],
   begins: ['beginsWith', (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` })],
   ilike: ['matchesPatternOf', (path, value) => ({ name: `${path}__ilike`, value })],
-  in: ['isOneOfList', (path, value) => ({ name: `${path}__in`, value: trimItems(value) })],
+  in: ['isOneOfList', (path, value) => ({ name: `${path}__in`, value })],
   gte: ['isAtLeast', (path, value) => ({ name: `${path}__gte`, value })],
   lte: ['isAtMost', (path, value) => ({ name: `${path}__lte`, value })],
   gt: ['isMoreThan', (path, value) => ({ name: `${path}__gt`, value })],
@@ -101,8 +100,7 @@ export const usualWords = ({ type }: Column): string =>
 
 /** The filter of a text field. */
 export function usualFilter({ type }: Column, path: string, text: string): Parameter {
-  if (type.operators.has('contains'))
-    return { name: `${path}__contains`, value: type.element ? trimItems(text) : text };
+  if (type.operators.has('contains')) return { name: `${path}__contains`, value: text };
   const [, parameter] = COMPARISONS[type.operators.has('ilike') ? 'contains' : 'eq'] ?? [];
   return parameter?.(path, text) ?? { name: path, value: text };
 }

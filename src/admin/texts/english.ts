@@ -670,7 +670,7 @@ export const ENGLISH = {
   allChangesOfOperation: 'All changes of this operation',
   putValuesBack: 'Put these values back',
   thoseBeforeChange: 'those before the change',
-  valuesTooLarge: 'The values are not shown: they have more than {bytes} bytes.',
+  valuesTooLarge: 'The values are not shown: they have more than {bytes} {bytes:byte|bytes}.',
   valuesDoNotFit: 'The values do not fit on this page.',
   showThem: 'Show them',
 

@@ -969,7 +969,7 @@ export const FRENCH_MESSAGES: Messages = {
   noTokens: 'Il faut pour cela votre nom d’utilisateur et votre mot de passe. Un jeton ne suffit pas.',
   notChangeable: 'Vous ne pouvez pas modifier ou supprimer cet enregistrement.',
   notAllChangeable:
-    'Vous ne pouvez pas modifier {count} des enregistrements sélectionnés ({names}). Rien n’a été modifié.',
+    'Vous ne pouvez pas modifier certains des enregistrements sélectionnés ({count} : {names}). Rien n’a été modifié.',
   outsideOfRules: 'Vous ne pouvez pas faire de l’enregistrement ce qu’il deviendrait.',
   noColumnOfCaller: 'l’appelant n’a pas de colonne {column}',
   notInRules: 'n’a pas d’effet dans une règle',

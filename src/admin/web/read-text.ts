@@ -1,6 +1,7 @@
 // How texts become values, and values texts: the one reader of everything that people type, paste or import.
 import type { Column } from '../../db/schema/model.ts';
 import type { ColumnType, ElementFacts, Facts } from '../../db/types/column-type.ts';
+import { splitCsv } from '../../query/parse/filter-values.ts';
 import { messageOf, textOf, type Message } from '../../messages.ts';
 import { textToArray, arrayToText } from './array-lines.ts';
 import { eitherOr, t } from './language.ts';
@@ -228,6 +229,32 @@ export function shownText(column: Readable, stored: string, writing: Writing): s
     return arrayToText(stored, column.nullable === true, (line) => shownText(element, line, writing));
   }
   if (type.input.control === 'datetime-local') return localText(stored, writing.zone);
-  const isNumber = type.input.control === 'number' && writing.decimal === ',' && NUMBERS['.'][0].test(stored);
-  return isNumber ? stored.replace('.', ',') : stored;
+  return type.input.control === 'number' ? shownNumber(stored, writing) : stored;
+}
+
+/** A number in the format of the API as people write it; other texts as they are. */
+export const shownNumber = (text: string, { decimal }: Pick<Writing, 'decimal'>): string =>
+  NUMBERS['.'][0].test(text) ? text.replace('.', decimal) : text;
+
+/** Whether commas are in the values of a list, and so do not separate them. */
+const hasCommas = (item: Readable, { decimal }: Writing): boolean =>
+  decimal === ',' && item.type.input.control === 'number' && !isWhole(item);
+
+/** The values in a typed list. Where they have commas, they are separated by semicolons, or by commas before a blank. */
+export function itemsIn(item: Readable, typed: string, writing: Writing): readonly string[] {
+  if (hasCommas(item, writing)) return typed.split(/;|,(?=\s)/).map((one) => one.trim());
+  // People type a space after a comma. Quoted items stay as they are.
+  const trimmed = typed.replace(/"[^"]*"|[^",]+/g, (part) => (part.startsWith('"') ? part : part.trim()));
+  return splitCsv(trimmed) ?? [typed];
+}
+
+/** The text of a filter's value, which may be a list, from which the reader gets the same value. */
+export function shownFilter(column: Column, value: string, isList: boolean): string {
+  const writing = pageWriting();
+  const { element } = column.type;
+  const item = element ? elementOf(column, element) : column;
+  if (!isList || !['number', 'datetime-local'].includes(item.type.input.control))
+    return element ? value : shownText(column, value, writing);
+  const items = (splitCsv(value) ?? [value]).map((one) => shownText(item, one, writing));
+  return items.join(hasCommas(item, writing) ? '; ' : ',');
 }
