@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 import { makeHistory } from './admin-pages.ts';
 import { overflowOf, violationsOf } from './axe.ts';
-import { openSite, type Site } from './support.ts';
+import { expectVisible, openSite, press, type Site } from './support.ts';
 
 const ADDRESSES = [
   '',
@@ -77,5 +77,49 @@ describe('the pages', () => {
       await boxes.nth(at).check();
       assert.equal(await page.locator('label[for=bulk-action]').textContent(), label);
     }
+  });
+
+  for (const width of [390, 1280])
+    test(`take numbers of their language in a browser of another one, ${width} px wide`, async () => {
+      const page = await site.openAs('admin', { locale: 'en-US', viewport: { width, height: 800 } });
+      await page.context().addCookies([{ name: 'admin-language', value: 'de', url: site.service.base }]);
+      const { sql } = site.service;
+      await page.goto('/admin/item/-/add/');
+      await page.getByLabel('Name').fill('Zelt');
+      await page.locator('[name=parcel_id]').selectOption({ index: 1 });
+      await page.getByLabel('Weight').fill('1.234');
+      await press(page, 'Control+s');
+      await expectVisible(page.getByText('Kann 1234 oder 1,234 bedeuten'));
+      await page.getByLabel('Weight').fill('12,50');
+      await press(page, 'Control+s');
+      assert.deepEqual([...(await sql`select weight from item where name = 'Zelt'`)], [{ weight: '12.50' }]);
+      assert.equal(await page.getByLabel('Weight').inputValue(), '12,50');
+      await sql`delete from item where name = 'Zelt'`;
+      await page.context().close();
+    });
+
+  test('ask for the record if a number is one key and another name, and take the one that is picked', async () => {
+    const { sql } = site.service;
+    const [town] = await sql`select id, name from town order by id limit 1`;
+    const [other] = await sql`select id from town order by id offset 1 limit 1`;
+    const key = String(other?.['id']);
+    await sql`update town set name = ${key} where id = ${Number(town?.['id'])}`;
+    const page = await site.openAs();
+    await page.goto('/admin/trip/5/');
+    const field = page.getByRole('combobox', { name: 'Town' });
+    await field.fill(key);
+    await field.press('Tab');
+    await press(page, 'Control+s');
+    await expectVisible(page.getByText(`May mean #${key} (`));
+    for (const option of [0, 1]) {
+      await page.getByRole('combobox', { name: 'Town' }).fill(key);
+      const choice = page.getByRole('option').nth(option);
+      const picked = (await choice.locator('.key').textContent()) ?? '';
+      await choice.click();
+      await press(page, 'Control+s');
+      const [trip] = await sql`select town_id from trip where id = 5`;
+      assert.equal(String(trip?.['town_id']), picked);
+    }
+    await page.context().close();
   });
 });

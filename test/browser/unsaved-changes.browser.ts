@@ -69,7 +69,7 @@ describe('the script', () => {
     await follow(button(page, 'Save'));
     assert.equal(await page.locator('#field-dataset').inputValue(), 'Rain');
     await assertAsks();
-    await page.getByRole('spinbutton', { name: 'Count' }).fill('7');
+    await page.getByRole('textbox', { name: 'Count' }).fill('7');
     await follow(button(page, 'Save'));
     await expectVisible(page.getByRole('status').filter({ hasText: 'was added' }));
   });
