@@ -273,8 +273,13 @@ describe('roles', () => {
     await service.addUser('carl', { role: ['clerk'] });
     const path = `/api/user/${idOf('paul')}/`;
     assert.equal((await as('carl', path, 'PUT', { email: 'p@example.org' })).status, 200);
-    for (const field of ['role', 'admin', 'password', 'ward_id']) {
-      const { status, json } = await as('carl', path, 'PUT', { [field]: null });
+    for (const [field, value] of Object.entries({
+      role: ['nurse'],
+      admin: true,
+      password: 'x',
+      ward_id: idOf('south'),
+    })) {
+      const { status, json } = await as('carl', path, 'PUT', { [field]: value });
       assert.deepEqual(
         [status, (json as { errors: unknown }).errors],
         [400, { [field]: ['may not be set'] }],

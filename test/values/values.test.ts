@@ -443,6 +443,25 @@ const payment = {
   foreignKeys: { rental: { columns: ['rental_no', 'rented'], references: 'rental' } },
 } as const;
 
+const OF_ADMINS = { null: true, write: 'admin' } as const;
+/** Each column is one that bob may read and not set, with a value, and another value. */
+const GUARDED: readonly [name: string, definition: Resource['columns'][string], stored: string | null, other: unknown][] = [
+  ['text', { type: 'string', maxLength: 3, ...OF_ADMINS }, 'abc', 'b'],
+  ['long', { type: 'string', ...OF_ADMINS, pattern: '^x' }, 'abc', 'xa'],
+  ['big', { type: 'bigint', ...OF_ADMINS }, '9007199254740993', '5'],
+  ['price', { type: 'decimal', precision: 6, scale: 2, ...OF_ADMINS }, '1.50', '1.51'],
+  ['ratio', { type: 'float', ...OF_ADMINS }, '0.1', 0.2],
+  ['flag', { type: 'boolean', ...OF_ADMINS }, 'true', false],
+  ['at', { type: 'datetime', ...OF_ADMINS }, '2024-05-31 10:00:00', '2024-05-31 10:00:01'],
+  ['day', { type: 'date', ...OF_ADMINS }, '2024-05-31', '2024-06-01'],
+  ['doc', { type: 'json', ...OF_ADMINS }, '{"a": [1, null]}', { a: [2] }],
+  ['tags', { type: 'array', of: 'string', ...OF_ADMINS }, '{a,NULL}', ['a']],
+  ['customer', { type: 'foreignKey', references: 'customer', ...OF_ADMINS }, '1', null],
+  ['hash', { type: 'password', ...OF_ADMINS }, '$argon2id$v=19$m=8,t=1,p=1$YWFhYWFhYWE$YWFhYWFhYWE', 'a'],
+  ['empty', { type: 'string', ...OF_ADMINS }, null, 'a'],
+  ['none', { type: 'integer', ...OF_ADMINS }, null, 0],
+]; // prettier-ignore
+
 const RESOURCES: Resource[] = [
   { model: 'customer', columns: { name: string }, access: 'user' },
   {
@@ -477,6 +496,15 @@ const RESOURCES: Resource[] = [
     access: 'user',
   },
   { model: 'payment_view', ...payment, ...view },
+  {
+    model: 'guarded',
+    columns: {
+      ...Object.fromEntries(GUARDED.map(([name, definition]) => [name, definition])),
+      secret: { type: 'string', default: 'hidden', read: 'admin', write: 'admin' },
+      note: maybe('text'),
+    },
+    access: 'user',
+  },
   {
     model: 'doc',
     columns: { data: maybe('json'), must: { type: 'json' }, parsed: maybe('json'), note: maybe('text') },
@@ -560,6 +588,29 @@ describe('a PUT of what a GET has returned', () => {
     const { status, text: answer, json } = await putBack('supplied/1/', { note: 'of a view' });
     assert.deepEqual([status, json.supplier_id, json.note], [200, 99, 'of a view'], answer);
     assert.equal((await putBack('supplied/1/', { supplier_id: 98 })).status, 400);
+  });
+
+  test('keeps values that the caller may read and not set, and takes no others', async () => {
+    const fieldOf = (name: string): string => (name === 'customer' ? 'customer_id' : name);
+    await service.sql.unsafe(
+      `insert into guarded (${GUARDED.map(([name]) => fieldOf(name)).join()})
+       values (${GUARDED.map(([, , stored]) => (stored === null ? 'null' : `'${stored}'`)).join()})`,
+    );
+    const { status, text: answer, json } = await putBack('guarded/1/', { note: 'mine' });
+    assert.deepEqual([status, json.note, json.big], [200, 'mine', '9007199254740993'], answer);
+    for (const [name, , , other] of GUARDED) {
+      const key = fieldOf(name);
+      const refused = await putBack('guarded/1/', { note: 'no', [key]: other });
+      assert.deepEqual([refused.status, refused.json.errors], [400, { [key]: ['may not be set'] }]);
+      const both = await putBack('guarded/1/', { note: 5, [key]: other });
+      assert.deepEqual(Object.keys(both.json.errors).toSorted(), ['note', key].toSorted());
+    }
+    // Whether a hidden value is equal, no one may ask.
+    for (const secret of ['hidden', 'other', null])
+      assert.equal((await putBack('guarded/1/', { secret })).status, 400);
+    assert.equal((await write('POST', 'guarded/', { text: 'abc' })).status, 400);
+    const [row] = await service.sql`select note from guarded`;
+    assert.deepEqual({ ...row }, { note: 'mine' });
   });
 
   test('takes a reference to a record in place of one to nothing', async () => {

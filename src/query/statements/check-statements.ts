@@ -186,13 +186,13 @@ function referenceSql({ kind, column: foreignKey, values, mayBeNull, referred }:
   return joined(alternatives, 'or');
 }
 
-/** Whether the column is NULL although it must not be, and the body says null. */
+/** Whether the column is NULL, and the body says null. */
 function isNullAsBefore(
   present: Fragment,
   newValue: Fragment,
-  { isUnchecked, type: { nullText } }: Column,
+  { isUnchecked, nullable, type: { nullText } }: Column,
 ): Fragment {
-  if (!isUnchecked) return raw('false');
+  if (!isUnchecked && !nullable) return raw('false');
   const saysNull = nullText === undefined ? EMPTY : sql` or ${newValue}::text = ${literal(nullText)}`;
   return sql`${present} is null and (${newValue} is null${saysNull})`;
 }

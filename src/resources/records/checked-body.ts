@@ -11,7 +11,7 @@ import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../users/password-hashing.ts';
 import { isAlwaysShown, type ResourceView } from '../access/resource-view.ts';
-import { messageOf } from '../../messages.ts';
+import { messageOf, type Message } from '../../messages.ts';
 import type { Caller } from '../access/access.ts';
 
 /** A checked body: the columns to write, the checks left to the database, and the faults found so far. */
@@ -118,6 +118,37 @@ export function checkKey(value: string, { castType }: Column): Parsed {
   return { fault: messageOf('noAddress'), value };
 }
 
+/** A value that a record may keep. */
+interface Kept {
+  readonly value: string | null;
+  readonly isText?: boolean;
+}
+
+/** The check that a value is the present one. @param fault of any other value */
+const isKept = (column: Column, key: string, { value, isText }: Kept, fault: Message): Check => ({
+  column,
+  value: column.isPassword && value !== null ? saltedDigest(value) : value,
+  kind: isText === true ? 'unchangedText' : 'unchanged',
+  fieldNames: [key],
+  fault,
+});
+
+/** Checks a field of a PUT that the caller may not set. As it was read, it is ignored. */
+function checkKept(
+  column: Column,
+  [key, sent]: [string, JsonField],
+  resource: ResourceView,
+  { checks, errors, digits }: CheckedBody,
+): void {
+  const parsed: Partial<Kept> & Pick<Parsed, 'addedDigits'> =
+    sent.value === null ? { value: null } : parseField(sent, column);
+  const { value, addedDigits } = parsed;
+  const fault = messageOf('notSettable');
+  if (value !== undefined && digits.take(addedDigits) === undefined && isAlwaysShown(resource, column))
+    checks.push(isKept(column, key, { ...parsed, value }, fault));
+  else addError(errors, key, fault);
+}
+
 /** Checks one field. A PUT may keep a value that breaks a rule if the record has it already (see `Parsed`). */
 function checkField(
   column: Column,
@@ -149,9 +180,7 @@ function checkField(
   if (parsed.fault === undefined) {
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
-    const value = column.isPassword ? saltedDigest(parsed.value) : parsed.value;
-    const kind = parsed.isText === true ? 'unchangedText' : 'unchanged';
-    body.checks.push({ column, value, kind, fieldNames: [key], fault: parsed.fault });
+    body.checks.push(isKept(column, key, { ...parsed, value: parsed.value }, parsed.fault));
   } else {
     addError(body.errors, key, parsed.fault);
   }
@@ -228,7 +257,8 @@ export async function checkBody(
     }
     const field = sentFieldOf(column, fields, body.errors);
     if (!resource.settable[action].has(column) && !(isUpdate && isKeyPart(model, column))) {
-      if (field) addError(body.errors, field[0], messageOf('notSettable'));
+      if (field && isUpdate) checkKept(column, field, resource, body);
+      else if (field) addError(body.errors, field[0], messageOf('notSettable'));
       else if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, messageOf('requiredNotSettable'));
       continue;
