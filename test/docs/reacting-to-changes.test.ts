@@ -9,12 +9,14 @@ import { beforeEach, describe, test } from 'node:test';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { user as sampleUser, message } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';
+import { errorsIn, fieldsOf, logIn, readable } from '../admin/support.ts';
 import { eventually, type TestService, useService } from '../support.ts';
 import { codeBlocks, readPage, ROOT } from './pages.ts';
 
 const PAGE = 'docs/reacting-to-changes.md';
-const [announce = '', outbox = '', refuse = ''] = codeBlocks(PAGE, 'sql');
+const [words = '', announce = '', outbox = '', refuse = ''] = codeBlocks(PAGE, 'sql');
 const [worker = ''] = codeBlocks(PAGE, 'js');
+const [, constraint = '', text = ''] = /constraints: { (\w+): '([^']+)' }/.exec(readPage(PAGE)) ?? [];
 
 const user = {
   ...sampleUser,
@@ -23,12 +25,16 @@ const user = {
 
 describe(PAGE, () => {
   const roles = { moderator: { grants: { message: { delete: true } } } } as const;
-  const service: TestService = useService([user, message], { roles }, async () => {
-    await service.addUser('ada', { admin: true });
-    await service.addUser('mo', { role: 'moderator' });
-    await service.addUser('bob');
-    for (const recipe of [announce, outbox, refuse]) await service.sql.unsafe(recipe).simple();
-  });
+  const service: TestService = useService(
+    [user, { ...message, constraints: { [constraint]: text } }],
+    { roles },
+    async () => {
+      await service.addUser('ada', { admin: true });
+      await service.addUser('mo', { role: 'moderator' });
+      await service.addUser('bob');
+      for (const recipe of [words, announce, outbox, refuse]) await service.sql.unsafe(recipe).simple();
+    },
+  );
   beforeEach(() => service.sql`truncate outbox, message restart identity cascade`);
 
   const send = async (name: string, method: string, path: string, body?: unknown) =>
@@ -41,6 +47,17 @@ describe(PAGE, () => {
       [...cell.matchAll(/`(\w+)`/g)].map(([, column]) => column),
     );
     assert.deepEqual(named.toSorted(), ['id', ...Object.keys(HISTORY.columns)].toSorted());
+  });
+
+  test('refuses values in words of the registry, which a form shows', async () => {
+    const refused = await send('bob', 'POST', '/api/message/', { content: 'see https://example.org' });
+    assert.deepEqual([refused.status, refused.json.detail], [400, text]);
+    const ada = await logIn(service, 'ada');
+    const form = fieldsOf(await ada.get('/admin/message/-/add/'));
+    const page = await ada.post('/admin/message/-/add/', { ...form, user_id: '1', content: 'ftp://x' });
+    assert.deepEqual([page.status, Object.keys(errorsIn(page))], [400, ['content']]);
+    assert.ok(readable(page).includes(text));
+    assert.deepEqual([...(await service.sql`select from message`)], []);
   });
 
   test('announces each change once it is committed', async (t) => {
