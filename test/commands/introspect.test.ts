@@ -210,7 +210,7 @@ describe('the registry of a video rental', () => {
     assert.deepEqual(resources.get('film_list')?.primaryKey, { type: 'integer' });
     assert.match(
       stdout,
-      /model: 'film_totals',\n {4}\/\/ It is a materialized view, and nothing proves which/,
+      /model: 'film_totals',\n {4}view: true,\n {4}\/\/ It is a materialized view, and nothing proves which/,
     );
     assert.match(stdout, /^ {4}\/\/ primaryKey: \{ columns: \['count'\] \},\n {4}primaryKey: false,$/m);
 
