@@ -1,11 +1,12 @@
 // `vitrine schema`: prints the SQL that creates the tables, or the grants of a role.
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
-import type { Catalog } from '../db/schema/catalog.ts';
+import { isTable, type Catalog } from '../db/schema/catalog.ts';
 import type { Fault } from '../errors.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
-import { missingSchema } from '../db/schema/missing-schema.ts';
+import { alter, missingSchema, type SchemaChange } from '../db/schema/missing-schema.ts';
+import { afterRenames, leftOverFields, renameClause, renamesOf } from '../db/schema/renamed-columns.ts';
 import { grantsFor, roleStatement } from '../db/schema/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/access/privileges.ts';
@@ -51,23 +52,38 @@ interface DatabaseState {
   readonly mayChangeHistory: boolean;
 }
 
-/** The statements of SCHEMA=apply in their order: the tables of the registry, then the system tables. */
+/**
+ * The statements of SCHEMA=apply in their order: the tables of the registry, then the system tables. Between them are those that a
+ * start leaves to people: required columns, new names, and changes, on which indexes and foreign keys may rest.
+ */
 function statementsFor(
   resources: readonly Resource[],
   systemTables: readonly Resource[],
   { catalog, mayChangeHistory }: DatabaseState,
   faults: readonly Fault[],
 ): string[] {
+  const statementsOf = (changes: readonly SchemaChange[]): string[] =>
+    changes.map(({ statement }) => statement);
+  const missing = missingSchema(resources, catalog, () => true);
+  const isColumn = ({ kind }: SchemaChange): boolean => kind === 'table' || kind === 'column';
   // Without logins, a table with this name belongs to another application.
   const mustRevoke = systemTables.includes(HISTORY) && (mayChangeHistory || !catalog.has(HISTORY.model));
   return [
-    ...[...missingSchema(resources, catalog), ...missingSchema(systemTables, catalog)].map(
-      ({ statement }) => statement,
-    ),
-    ...new Set(faults.flatMap(({ alter }) => alter ?? [])),
+    ...new Set([...statementsOf(missing.filter(isColumn)), ...faults.flatMap(({ alter }) => alter ?? [])]),
+    ...statementsOf(missing.filter((change) => !isColumn(change))),
+    ...statementsOf(missingSchema(systemTables, catalog)),
     ...(mustRevoke ? [REVOKE_HISTORY_CHANGES] : []),
   ];
 }
+
+/** What the tables have and the registry does not, as comments. */
+const leftOver = (resources: readonly Resource[], catalog: Catalog): string[] =>
+  [...new Set(resources.map(tableOf))].flatMap((table) => {
+    const found = catalog.get(table);
+    const fields = found && isTable(found) ? leftOverFields(found, resources) : [];
+    if (fields.length === 0) return [];
+    return [`-- Not in the registry: ${fields.join(', ')} of ${table}`.replace(/[\r\n]/g, ' ')];
+  });
 
 const readState = (resources: readonly Resource[], io: Io): Promise<DatabaseState> =>
   withDatabase(requireDatabaseUrl('schema --diff', io), async (database) => {
@@ -136,8 +152,13 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
   if (!diff && schemas.size > 0)
     printMessage(io, `these schemas must exist already: ${[...schemas].join(', ')}`);
-  const faults = diff ? compareSchema(resources, state.catalog, settings).faults : [];
-  const statements = statementsFor(resources, systemTables, state, faults);
+  const renames = renamesOf(resources, state.catalog);
+  const catalog = afterRenames(renames, state.catalog);
+  const faults = diff ? compareSchema(resources, catalog, settings).faults : [];
+  const statements = [
+    ...renames.map(({ table, from, to }) => alter(table, renameClause(from, to))),
+    ...statementsFor(resources, systemTables, { ...state, catalog }, faults),
+  ];
   if (statements.length > 0) print(io, sqlOf(statements));
   else
     printMessage(
@@ -146,4 +167,5 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
         ? 'nothing is missing, but no statement can mend what is different. To see it, run: npx vitrine check'
         : 'nothing is missing. To compare the rest, run: npx vitrine check',
     );
+  for (const line of leftOver(resources, catalog)) print(io, line);
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { lockedOut, pluck, startService, type Answer, type TestService } from '../support.ts';
+import { lockedOut, pluck, startBeside, startService, type Answer, type TestService } from '../support.ts';
 import { addFactor } from '../second-factor.ts';
 import {
   attemptLogin,
@@ -554,5 +554,129 @@ describe('the history of a role', () => {
       await service.sql`select id from vitrine_history where record = ${String(task)} and cause is not null`;
     assert.match(readable(await ada.get(`${HISTORY}${String(entry?.['id'])}/`)), new RegExp(`The database made this change because Team #${team} was deleted\\.`)); // prettier-ignore
     assert.equal((await cleo.get(`${HISTORY}${String(entry?.['id'])}/`)).status, 404);
+  });
+});
+
+describe('A column that has a new name', () => {
+  const text = { type: 'string', null: true } as const;
+  const room = { type: 'foreignKey', references: 'room', null: true } as const;
+  const common: Resource[] = [user, { model: 'room', columns: { name }, access }];
+  const guestWith = (columns: Resource['columns'], more: Partial<Resource> = {}): Resource[] => [
+    ...common,
+    { model: 'guest', columns: { name, ...columns }, access, ...more },
+  ];
+  const renamed = {
+    mobile: { ...text, formerly: ['tel', 'phone'] },
+    chamber: { ...room, formerly: ['room'] },
+  };
+  const started: { close: () => Promise<unknown> }[] = [];
+  let old: TestService;
+  let now: Pick<TestService, 'base' | 'request'>;
+  let browser: Browser;
+  let feed: string;
+
+  const startNow = async (resourcesNow: readonly Resource[]): Promise<typeof now> => {
+    const one = await startBeside(old.url, resourcesNow);
+    started.unshift(one);
+    return one;
+  };
+  async function call(
+    one: typeof now,
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<Answer['json']> {
+    const answer = await one.request(`/api/${path}`, { method, user: 'ada', body });
+    assert.ok(answer.status < 300, answer.text);
+    return answer.json;
+  }
+  /** The values before and after each change in the feed. */
+  const changesOf = async (one: typeof now): Promise<unknown[]> => {
+    const { objects } = await call(one, 'GET', `-/changes/?after=${feed}`);
+    return (objects as { before: unknown; after: unknown }[]).map((change) => [change.before, change.after]);
+  };
+  before(async () => {
+    old = await startService(guestWith({ phone: text, room }));
+    started.push(old);
+    await old.addUser('ada', { admin: true });
+    for (const title of ['Blue', 'Red']) await call(old, 'POST', 'room/', { name: title });
+    feed = (await call(old, 'GET', '-/changes/?after=now')).meta.after as string;
+    await call(old, 'POST', 'guest/', { name: 'Ann', phone: '111', room_id: 1 });
+    await call(old, 'PUT', 'guest/1/', { phone: '222', room_id: 2 });
+    await call(old, 'POST', 'guest/', { name: 'Bob', phone: '333', room_id: 2 });
+    await call(old, 'DELETE', 'guest/2/');
+    await old.sql`insert into vitrine_history (door, action, model, record, before, after) values
+      ('api', 'update', 'guest', '1', '{"phone":"p","tel":"t"}', '{"tel":"t2","mobile":"m2","phone":"p2"}')`;
+    await old.sql`alter table guest rename phone to mobile`;
+    await old.sql`alter table guest rename room_id to chamber_id`;
+    now = await startNow(guestWith(renamed));
+    browser = await logIn(now, 'ada');
+  });
+  after(async () => {
+    for (const one of started) await one.close();
+  });
+
+  test('has its history under the present one', async () => {
+    const [twice, changed] = await entryTexts();
+    assert.match(changed ?? '', /Mobile 111 222 Chamber Blue Red/);
+    assert.match(twice ?? '', /Mobile t m2/);
+    const { text: csv } = await browser.get('/admin/vitrine_history/-/export.json?model=guest&action=update');
+    assert.match(csv, /\\"mobile\\":\\"111\\",\\"chamber_id\\":1/);
+    assert.doesNotMatch(csv, /phone|tel|room_id/);
+    const list = readable(await browser.get('/admin/vitrine_history/?model=guest&action=update'));
+    assert.match(list, /Changed: Mobile, Chamber/i);
+  });
+
+  async function entryTexts(): Promise<string[]> {
+    const page = await browser.get('/admin/guest/1/history/');
+    assert.doesNotMatch(page.text, /No visible column was changed/);
+    return page.text
+      .split('<section')
+      .slice(1)
+      .map((part) => readable({ ...page, text: `<main><section${part}</main>` }));
+  }
+
+  test('has it in the change feed', async () => {
+    assert.deepEqual(await changesOf(now), [
+      [null, { id: 1, name: 'Ann', mobile: '111', chamber_id: 1 }],
+      [
+        { mobile: '111', chamber_id: 1 },
+        { mobile: '222', chamber_id: 2 },
+      ],
+      [null, { id: 2, name: 'Bob', mobile: '333', chamber_id: 2 }],
+      [{ id: 2, name: 'Bob', mobile: '333', chamber_id: 2 }, null],
+      [{ mobile: 't' }, { mobile: 'm2' }],
+    ]);
+  });
+
+  test('puts the values back, and undoes a deletion', async () => {
+    const page = await browser.get('/admin/guest/1/history/');
+    const links = [...page.text.matchAll(/href="(\/admin\/guest\/1\/\?_entry=\d+)"/g)].map(
+      ([, href = '']) => href,
+    );
+    const fields = fieldsOf(await browser.get(links[1] ?? ''));
+    assert.deepEqual([fields['mobile'], fields['chamber_id']], ['111', '1']);
+    const [entry] = await old.sql`select id from vitrine_history where model = 'guest' and action = 'delete'`;
+    const answer = await confirm(browser, `/admin/vitrine_history/${String(entry?.['id'])}/undo/`);
+    assert.equal(answer.status, 303, readable(answer));
+    assert.deepEqual(await call(now, 'GET', 'guest/2/'), {
+      id: 2,
+      name: 'Bob',
+      mobile: '333',
+      chamber_id: 2,
+    });
+  });
+
+  test('hides it if the present column is hidden, and without formerly', async () => {
+    for (const registry of [
+      guestWith(renamed, { exclude: ['mobile', 'chamber'], admin: { exclude: ['mobile', 'chamber'] } }),
+      guestWith({ mobile: text, chamber: room }),
+    ]) {
+      const one = await startNow(registry);
+      const [created] = await changesOf(one);
+      assert.deepEqual(created, [null, { id: 1, name: 'Ann' }]);
+      const shown = await (await logIn(one, 'ada')).get('/admin/guest/1/history/');
+      assert.doesNotMatch(shown.text, /111|222|Blue/);
+    }
   });
 });

@@ -5,7 +5,7 @@ import postgres from 'postgres';
 import { folderWith, run as runProcess, type Ended } from '../process/support.ts';
 import { createDatabase, MAJOR_VERSION, request, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, test, type TestContext } from 'node:test';
 import { LOGIN_TEXT } from '../login-columns.ts';
 
 const REGISTRY = `export default [
@@ -168,6 +168,105 @@ describe('vitrine schema', () => {
       (await other.sql`select from "odd ""thing" where born = '2020-01-02' and price = 1.5`).length,
       1,
     );
+  });
+
+  /** What --diff prints for these resources on these tables. Its SQL runs, and leaves nothing to do. */
+  async function diffOf(t: TestContext, tables: string, resources: readonly object[]): Promise<string> {
+    const other = await createDatabase();
+    t.after(() => other.drop());
+    await other.sql.unsafe(tables).simple();
+    const files = await folderWith({ 'things.mjs': `export default ${JSON.stringify(resources)};` });
+    const env = { DATABASE_URL: other.url, RESOURCES: join(files, 'things.mjs') };
+    const { code, stdout, stderr } = await schema(['--diff'], env);
+    assert.equal(code, 0, stderr);
+    await other.sql.unsafe(stdout).simple();
+    const checked = await run(['check'], { env });
+    assert.equal(checked.code, 0, checked.stderr);
+    const again = (await schema(['--diff'], env)).stdout;
+    assert.match(again, /^(--.*\n)*$/, again);
+    return stdout;
+  }
+  const SHELF = { model: 'shelf', columns: {} };
+  const LOCK = '-- Takes an exclusive lock, for a moment.';
+
+  test('--diff prints a required foreign key with its index and its constraint, and what else rests on new columns', async (t) => {
+    const text = { type: 'text' };
+    const pair = { columns: ['a', 'b'], references: 'pair' };
+    const printed = await diffOf(
+      t,
+      `create table shelf (id serial primary key); create table book (id serial primary key, title text not null, other text not null);
+       create table pair (a integer, b integer, primary key (a, b))`,
+      [
+        SHELF,
+        {
+          model: 'pair',
+          primaryKey: { columns: ['a', 'b'] },
+          columns: { a: { type: 'integer' }, b: { type: 'integer' } },
+        },
+        {
+          model: 'book',
+          columns: {
+            title: text,
+            other: { type: 'foreignKey', references: 'shelf', column: 'other' },
+            shelf: { type: 'foreignKey', references: 'shelf' },
+            code: { ...text, unique: true },
+            a: { type: 'integer' },
+            b: { type: 'integer' },
+          },
+          unique: [['title', 'code']],
+          foreignKeys: { pair },
+        },
+      ],
+    );
+    const added = (column: string): string =>
+      `${LOCK} Fails if the table has rows.\nalter table "book" add column ${column} not null;\n`;
+    assert.ok(printed.startsWith(added('"shelf_id" integer') + added('"code" text')), printed);
+    for (const statement of [
+      'create index on "book" ("shelf_id");',
+      'alter table "book" add unique ("code");',
+      'alter table "book" add unique ("title", "code");',
+      'alter table "book" add foreign key ("shelf_id") references "shelf" ("id") on delete restrict;',
+      'alter table "book" add foreign key ("a", "b") references "pair" ("a", "b") on delete restrict;',
+    ])
+      assert.equal(printed.split(statement).length, 2, statement);
+    assert.ok(printed.indexOf('type integer using "other"') < printed.indexOf('add foreign key ("other")'));
+  });
+
+  test('--diff prints a new name of a column, and nothing else for it', async (t) => {
+    const printed = await diffOf(
+      t,
+      `create table shelf (id serial primary key);
+       create table book (id serial primary key, phone text not null unique, room_id integer references shelf, a integer not null);
+       create index on book (room_id); create unique index on book (a, phone); insert into book values (1, 'p', null, 1)`,
+      [
+        SHELF,
+        {
+          model: 'book',
+          columns: {
+            mobile: { type: 'text', unique: true, formerly: ['phone'] },
+            chamber: { type: 'foreignKey', references: 'shelf', null: true, formerly: ['room'] },
+            a: { type: 'integer' },
+          },
+          unique: [['a', 'mobile']],
+        },
+      ],
+    );
+    const renamed = (from: string, to: string): string =>
+      `${LOCK}\nalter table "book" rename column "${from}" to "${to}";\n`;
+    assert.equal(printed, renamed('phone', 'mobile') + renamed('room_id', 'chamber_id'));
+  });
+
+  test('--diff names what the tables have and the registry does not', async (t) => {
+    const tables = `create table shelf (id serial primary key, legacy text, "odd\n;name" text);
+      create table book (id serial primary key, title text not null, extra text); create view seen as select 1 as a, 2 as b`;
+    const title = { type: 'text' };
+    const printed = await diffOf(t, tables, [
+      SHELF,
+      { model: 'book', columns: { title } },
+      { model: 'further', table: 'book', methods: ['GET'], columns: { extra: { type: 'text', null: true } } },
+      { model: 'seen', view: true, primaryKey: false, columns: { a: { type: 'integer' } } },
+    ]);
+    assert.equal(printed, '-- Not in the registry: legacy, odd ;name of shelf\n');
   });
 
   const mistakes: [words: string[], named: RegExp][] = [

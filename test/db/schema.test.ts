@@ -460,23 +460,27 @@ describe('a start with a database that does not match the registry', () => {
     await sql`drop table report`;
     const service = closedAfter(
       t,
-      await startWith([report, line], 'create view report as select 1 as id, 2::bigint as size'),
+      await startWith(
+        [{ ...report, access: 'user' }, line],
+        'create view report as select 1 as id, 2::bigint as size',
+      ),
     );
     assert.deepEqual((await service.send('GET', '/api/report/1/')).json, { id: 1, size: '2' });
-    assert.equal((await service.send('POST', '/api/report/', { size: '3' })).status, 405);
+    const posted = await service.send('POST', '/api/report/', { size: '3' });
+    assert.equal(posted.status, 405, posted.text);
     const { json } = await service.send('GET', '/api/openapi.json');
-    assert.deepEqual(Object.keys(json.paths['/api/report/']), ['get']);
+    assert.deepEqual(Object.keys(json.paths['/api/report']), ['get']);
     const made = await service.sql`select from pg_class where relname = 'report' and relkind <> 'v'`;
     assert.equal(made.length, 0);
   });
 
   test('a view that the registry does not say is a warning with the line to add, unless it is written to', async (t) => {
     const { sql } = database;
-    const keyless = { primaryKey: false, columns: { id: { type: 'integer' } } } as const;
+    const keyless = { primaryKey: false, columns: { n: { type: 'integer' } } } as const;
     await sql`create table base (id integer primary key)`;
-    await sql`create view plain as select id from base`;
-    await sql`create materialized view filled as select 1 as id`;
-    await sql`create materialized view unfilled as select 1 as id with no data`;
+    await sql`create view plain as select id, id as n from base`;
+    await sql`create materialized view filled as select 1 as n`;
+    await sql`create materialized view unfilled as select 1 as n with no data`;
     t.after(async () => {
       await sql`drop table base cascade`;
       await sql`drop materialized view filled, unfilled`;
@@ -735,6 +739,42 @@ describe('SCHEMA=apply', () => {
       const [day, clock] = (row?.['now'] as Date).toISOString().slice(0, 19).split('T');
       assert.deepEqual(row?.['stored'], { at: `${day}T${clock}`, day, clock }, zone);
     }
+  });
+
+  test('a column under a name that it had before is left alone, and the start names both', async () => {
+    const thing = (columns: Resource['columns']): Resource => ({ model: 'thing', columns });
+    const text = { type: 'text', null: true } as const;
+    await startOnce(database, [thing({ phone: text, size: { type: 'integer', default: 1 } })]);
+    const before = await describeSchema(database);
+    const renamed = thing({ mobile: { ...text, formerly: ['tel', 'phone'], index: true }, more: text });
+    for (const schema of ['apply', 'check'] as const) {
+      const faults = (await startFaults(database, [renamed], { schema })).filter((fault) =>
+        /mobile/.test(fault),
+      );
+      assert.deepEqual(faults, [
+        '  - thing: columns.mobile: there is no column mobile, but phone, a name that it had before: rename it',
+      ]);
+      await assert.rejects(startOnce(database, [renamed], { schema }), /`npx vitrine schema --diff` prints/);
+    }
+    assert.deepEqual(await describeSchema(database), before);
+    // A column of another name in the registry is not the one before.
+    const kept = { ...text, column: 'phone' } as const;
+    await startOnce(database, [thing({ number: kept, mobile: { ...text, formerly: ['phone'] } })]);
+    await startOnce(database, [thing({ mobile: { ...text, formerly: ['phone'] } })]);
+    await database.sql`drop table thing`;
+  });
+
+  test('what rests on a column that is not added is not made, and is no fault of the statement', async () => {
+    const grown: Resource = {
+      model: 'kept',
+      columns: {
+        old: { type: 'text', default: 'o' },
+        must: { type: 'text' },
+      },
+      unique: [['old', 'must']],
+    };
+    const faults = await startFaults(database, [team, person, grown]);
+    assert.match(faults[0] ?? '', /there is no column must: set null: true/);
   });
 
   test('a required column without a default is not added, and the error names it', async () => {

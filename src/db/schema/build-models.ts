@@ -44,6 +44,7 @@ function buildColumn(
     ...factsOf(definition, type, stored),
     name,
     key: jsonKeyOf(name, definition),
+    formerKeys: definition.formerly?.map((old) => jsonKeyOf(old, definition)),
     field: fieldOf(name, definition),
     title: definition.label ?? humanize(name),
     help: definition.help,

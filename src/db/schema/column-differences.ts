@@ -11,11 +11,13 @@ import {
 } from './catalog.ts';
 import { storedFacts } from './column-facts.ts';
 import type { Fault } from '../../errors.ts';
-import { quotedName, quotedTable } from '../fragment.ts';
+import { quotedName } from '../fragment.ts';
 import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES } from '../types/column-types.ts';
 import {
-  columnClause,
+  addColumn,
+  alter,
+  BRIEF,
   compositeFields,
   defaultClause,
   foreignKeyClause,
@@ -36,17 +38,13 @@ import {
   type ElementDefinition,
   type ModelDefinition,
 } from './model-definition.ts';
+import { formerField, renameClause } from './renamed-columns.ts';
 
 /** What differs, and the SQL that makes the database fit the registry. */
 type Difference = Pick<Fault, 'text' | 'alter'>;
 
-const BRIEF = 'Takes an exclusive lock, for a moment.';
 export const REWRITES = 'Rewrites the table under an exclusive lock: no one can read it meanwhile.';
 const READS = 'Reads the whole table under an exclusive lock: no one can read it meanwhile.';
-
-/** A change of a table, after a comment on what it needs. */
-export const alter = (table: string, change: string, comment: string): string =>
-  `-- ${comment}\nalter table ${quotedTable(table)} ${change}`;
 
 /** Types that hold fewer values than a type of the registry that accepts them, and the type that fits. */
 export const NARROWER: Readonly<Record<string, readonly string[]>> = { bigint: ['int4', 'int2'] };
@@ -122,12 +120,19 @@ export function columnDifferences(
   const table = tableOf(definition);
   const stored = found.columns.find((candidate) => candidate.field === field);
   if (!stored) {
+    const former = formerField(name, definition, definitions, found);
+    if (former !== undefined)
+      return [
+        {
+          text: `there is no column ${field}, but ${former}, a name that it had before: rename it`,
+          alter: alter(table, renameClause(former, field)),
+        },
+      ];
     if (isAddable(column) || !isTable(found)) return [{ text: `there is no column ${field}` }];
-    const clause = columnClause(name, column, definition, definitions);
     return [
       {
         text: `there is no column ${field}: set null: true or a default for the existing records, or add the column yourself`,
-        alter: alter(table, `add column ${clause}`, `${BRIEF} Fails if the table has rows.`),
+        alter: addColumn(name, column, definition, definitions),
       },
     ];
   }

@@ -20,6 +20,7 @@ import {
 } from './model-definition.ts';
 import { quotedName, quotedTable } from '../fragment.ts';
 import type { OnDelete } from './model.ts';
+import { formerField, leftOverFields } from './renamed-columns.ts';
 
 /** A statement that creates what is missing, and what it creates. */
 export interface SchemaChange {
@@ -80,11 +81,37 @@ export function columnClause(
 const isSaidView = (table: string, definitions: readonly ModelDefinition[]): boolean =>
   definitions.some((one) => one.view && tableOf(one) === table);
 
+export const BRIEF = 'Takes an exclusive lock, for a moment.';
+
+/** A change of a table, after a comment on what it needs. */
+export const alter = (table: string, change: string, comment = BRIEF): string =>
+  `-- ${comment}\nalter table ${quotedTable(table)} ${change}`;
+
+/** The statement that adds a column. A person must decide to run one that fails if the table has rows. */
+export function addColumn(
+  name: string,
+  column: ColumnDefinition,
+  definition: ModelDefinition,
+  definitions: readonly ModelDefinition[],
+): string {
+  const table = tableOf(definition);
+  const change = `add column ${columnClause(name, column, definition, definitions)}`;
+  return isAddable(column)
+    ? `alter table ${quotedTable(table)} ${change}`
+    : alter(table, change, `${BRIEF} Fails if the table has rows.`);
+}
+
 /**
  * The statements that create missing tables, columns, indexes and foreign keys, in an order that works. They never drop or
- * change anything. A required column without a default is skipped, because the table may have rows. `differences` reports it.
+ * change anything. A required column without a default is skipped, because the table may have rows, and one that only has a new
+ * name, with what rests on them. `differences` reports them.
+ * @param mayAdd whether a missing column is added to a table
  */
-export function missingSchema(definitions: readonly ModelDefinition[], catalog: Catalog): SchemaChange[] {
+export function missingSchema(
+  definitions: readonly ModelDefinition[],
+  catalog: Catalog,
+  mayAdd: (column: ColumnDefinition) => boolean = isAddable,
+): SchemaChange[] {
   const tables: SchemaChange[] = [];
   const indexes: SchemaChange[] = [];
   const foreignKeys: SchemaChange[] = [];
@@ -96,6 +123,15 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       columnClause(name, column, definition, definitions);
     const isMissing = ([name, column]: [string, ColumnDefinition]): boolean =>
       !found?.columns.some(({ field }) => field === fieldOf(name, column));
+    const skipped = columns.filter(
+      (one) =>
+        found &&
+        isMissing(one) &&
+        (!mayAdd(one[1]) || formerField(one[0], definition, definitions, found) !== undefined),
+    );
+    const skippedFields = skipped.map(([name, column]) => fieldOf(name, column));
+    const isSkipped = (fields: readonly string[]): boolean =>
+      fields.some((field) => skippedFields.includes(field));
     if (!found) {
       const fields = keyFieldsOf(definition).map(quotedName);
       const clauses = keyNamesOf(definition)
@@ -105,27 +141,29 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       tables.push({ statement, kind: 'table', name: table });
     } else if (!isTable(found)) continue;
     else {
-      const addable = columns.filter(isMissing).filter(([, column]) => isAddable(column));
+      const added = columns.filter((one) => isMissing(one) && !skipped.includes(one));
       tables.push(
-        ...addable.map((column): SchemaChange => ({
-          statement: `alter table ${quotedTable(table)} add column ${clause(column)}`,
+        ...added.map(([name, column]): SchemaChange => ({
+          statement: addColumn(name, column, definition, definitions),
           kind: 'column',
-          name: `${table}.${fieldOf(...column)}`,
+          name: `${table}.${fieldOf(name, column)}`,
         })),
       );
     }
     for (const [name, column] of columns) {
-      if (found && isMissing([name, column]) && !isAddable(column)) continue;
+      if (isSkipped([fieldOf(name, column)])) continue;
       indexes.push(...missingIndex(table, fieldOf(name, column), column, found));
       if (column.type === 'foreignKey')
         foreignKeys.push(...missingForeignKey(table, name, column, definitions, catalog));
     }
     for (const fields of uniqueFieldsOf(definition)) {
+      if (isSkipped(fields)) continue;
       const isThere = found ? areUnique(found, fields) : sameFields(fields, keyFieldsOf(definition));
       const statement = `alter table ${quotedTable(table)} add unique (${fields.map(quotedName).join(', ')})`;
       if (!isThere) indexes.push({ statement, kind: 'index', name: `${table}.${fields.join()}` });
     }
     for (const foreignKey of Object.values(definition.foreignKeys ?? {})) {
+      if (isSkipped(compositeFields(foreignKey, definition))) continue;
       indexes.push(...missingCompositeIndex(foreignKey, definition, found));
       foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, catalog));
     }
@@ -280,14 +318,14 @@ export function renameWarnings(
 ): string[] {
   return definitions.flatMap((definition) => {
     const table = tableOf(definition);
+    const found = catalog.get(table);
     const fields = Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column));
     const created = fields.filter((field) =>
       changes.some(({ kind, name }) => kind === 'column' && name === `${table}.${field}`),
     );
-    const known = [...fields, ...keyFieldsOf(definition)];
-    const others = (catalog.get(table)?.columns ?? []).filter(({ field }) => !known.includes(field));
-    if (created.length === 0 || others.length === 0) return [];
-    const [names, old] = [created.map((field) => `${table}.${field}`), others.map(({ field }) => field)];
+    const old = found ? leftOverFields(found, definitions) : [];
+    if (created.length === 0 || old.length === 0) return [];
+    const names = created.map((field) => `${table}.${field}`);
     const isOne = old.length === 1;
     return [
       `${names.join(', ')} ${names.length === 1 ? 'was' : 'were'} created, but the table also has ${old.join(', ')}, which ${isOne ? 'is' : 'are'} not in the registry. If you renamed ${isOne ? old.join() : 'one of them'}, stop the service, drop the new column, and write column: '${isOne ? old.join() : 'OLD_NAME'}' or rename the old one in SQL before the next start`,

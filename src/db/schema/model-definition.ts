@@ -23,6 +23,8 @@ interface CommonColumn {
   readonly index?: boolean;
   /** The column's name in the database, if it differs. */
   readonly column?: string;
+  /** The names that it had before. What the history has under them is shown under the present one. */
+  readonly formerly?: readonly string[];
   /** The name that people see. */
   readonly label?: string;
   readonly help?: string;

@@ -14,6 +14,8 @@ export interface Column extends Facts {
   readonly name: string;
   /** The name in JSON: `user_id` for a foreign key `user`, else the name. */
   readonly key: string;
+  /** Its names in JSON before, see `formerly`. */
+  readonly formerKeys?: readonly string[] | undefined;
   /** The name in the database. */
   readonly field: string;
   /** The name that people see. */

@@ -10,7 +10,6 @@ import {
   type CatalogTable,
 } from './catalog.ts';
 import {
-  alter,
   columnDifferences,
   compositeForeignKeyDifference,
   NARROWER,
@@ -27,7 +26,7 @@ import {
   tableOf,
   type ModelDefinition,
 } from './model-definition.ts';
-import { uniqueFieldsOf } from './missing-schema.ts';
+import { alter, uniqueFieldsOf } from './missing-schema.ts';
 import { fillingTrigger } from './trigger-columns.ts';
 import { missingPrivileges, type Privilege } from './missing-privileges.ts';
 

@@ -8,10 +8,11 @@ import { isReadable, UNREADABLE } from './history-entries.ts';
 import { isInSpan, type Span } from './watermark-statements.ts';
 
 /**
- * What the history shows of one model's changes, by JSON key: the value, or only that a password changed. With the key of `UNREADABLE`, each
+ * What the history shows of one model's changes, by the JSON key that an entry has: the value, or only that a password changed. A
+ * column that has a new key is shown under that one, by the first of its keys that the entry has. With the key of `UNREADABLE`, each
  * update is shown: it changes at least one of these columns.
  */
-type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
+type ShownKeys = Readonly<Record<string, readonly [shown: 'value' | 'password', key: string, order: number]>>;
 
 /** What the history shows of one model. */
 export interface ShownModel {
@@ -68,11 +69,17 @@ function shareOf(field: Fragment, other: Fragment): Fragment {
   return sql`case when octet_length(${field}) > ${all} then greatest(${MIN_VALUE_BYTES}, least(${MAX_VALUE_BYTES}, ${all} / m.count)) else ${MAX_VALUE_BYTES} end`;
 }
 
+/** The parts of a column in `ShownKeys`, by the key in an entry. */
+const shownPart = (key: string, part: 0 | 1 | 2): Fragment =>
+  sql`(${KEYS} -> ${raw(key)} ->> ${raw(String(part))})`;
+/** The key under which a value is shown. */
+const SHOWN_KEY = shownPart('m.key', 1);
+
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
 function cutValue(share: Fragment): Fragment {
   // Values other than strings are still JSON with `\u0001u`. A parsed string has it, too, where it has a backslash before a `u`.
   const beginning = unescaped(raw('left(t, bytes::int / 4)'));
-  const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
+  const cut = sql`concat(to_json(${beginning}), ',"#', ${SHOWN_KEY}, '":', octet_length(t))`;
   // Parsing a string has turned the `\u0001` of other escapes into the character itself.
   const plain = raw(
     `case json_typeof(m.value) when 'string' then replace(m.value #>> '{}', e'\\x01u', e'\\\\u') else m.value::text end`,
@@ -83,12 +90,14 @@ function cutValue(share: Fragment): Fragment {
 
 /** The JSON object of a column without the keys that are hidden now. NULL if the model is hidden now. */
 function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue: Fragment): Fragment {
-  const kind = sql`${KEYS} ->> m.key`;
+  const kind = shownPart('m.key', 0);
   const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordPlaceholder} end`;
   const isShown = sql`${kind} = 'value' or ${kind} = 'password' and ${raw(`${ROW}.action`)} = 'update'`;
   // Counting the keys here instead of on their own saves parsing megabytes twice.
   const all = sql`(select e.*, count(*) over () from json_each(${escaped(field)}::json) e) m`;
-  const shownFields = sql`select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
+  const isEarlier = sql`${shownPart('o', 1)} = ${SHOWN_KEY} and ${shownPart('o', 2)}::int < ${shownPart('m.key', 2)}::int`;
+  const isRepeated = sql`case when ${shownPart('m.key', 2)} <> '0' then exists (select from json_object_keys(${escaped(field)}::json) o where ${isEarlier}) else false end`;
+  const shownFields = sql`select string_agg(concat('"', ${SHOWN_KEY}, '":', ${value}), ',') from ${all} where (${isShown}) and not ${isRepeated}`;
   const unreadable = sql`case when ${raw(`${ROW}.action`)} <> 'update' or ${KEYS} ->> ${literal(UNREADABLE.key)} is not null then ${literal(UNREADABLE.json)} else '{}' end`;
   const object = sql`case when ${isReadable(ROW)} then concat('{', (${shownFields}), '}') else ${unreadable} end`;
   return sql`case when ${field} is not null and ${KEYS} is not null then ${object} end`;
@@ -170,11 +179,15 @@ function shownOf(
   // Whether such a value may be seen depends on the record, which may have changed since.
   const columns = output.filter((column) => rows?.partial.has(column) !== true);
   const isComplete = isWhole || recorded?.every((column) => columns.includes(column)) === true;
+  const keysOf = (shown: 'value' | 'password') => (column: Column) =>
+    [column.key, ...(column.formerKeys ?? [])].map(
+      (key, order) => [key, [shown, column.key, order]] as const,
+    );
   return {
     keys: Object.fromEntries([
-      ...(isComplete ? [[UNREADABLE.key, 'value'] as const] : []),
-      ...columns.map(({ key }) => [key, 'value'] as const),
-      ...passwords.map(({ key }) => [key, 'password'] as const),
+      ...(isComplete ? [[UNREADABLE.key, ['value', UNREADABLE.key, 0]] as const] : []),
+      ...columns.flatMap(keysOf('value')),
+      ...passwords.flatMap(keysOf('password')),
     ]),
     ...((rows || (hasIdentity && !isWhole)) && { existing: { model, visibility } }),
   };

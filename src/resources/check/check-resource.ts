@@ -3,6 +3,7 @@ import { isOpen } from '../access/access.ts';
 import {
   fieldOf,
   isFilled,
+  jsonKeyOf,
   keyFieldsOf,
   keyNamesOf,
   type ColumnDefinition,
@@ -37,6 +38,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
     ...checkNamedColumns('columns', columns, resources),
     ...checkActions(resource, resources),
     ...checkFields(resource),
+    ...checkFormerNames(resource),
     ...Object.entries(names).flatMap(([key, listed = []]) =>
       listed.flatMap((name) =>
         faultIf(!Object.hasOwn(columns, name), key, `there is no column ${JSON.stringify(name)}`),
@@ -83,7 +85,7 @@ function checkNamedColumn(key: string, column: ColumnDefinition, resources: read
 
 const NO_EFFECT = 'has no effect in a form: remove it';
 /** Keys of a column that mean nothing in a form. */
-const OF_TABLES = ['column', 'index', 'unique', 'read', 'write', 'onDelete'] as const;
+const OF_TABLES = ['column', 'formerly', 'index', 'unique', 'read', 'write', 'onDelete'] as const;
 
 function checkActions({ admin = {}, primaryKey }: Resource, resources: readonly Resource[]): KeyFault[] {
   const { actions = [] } = admin;
@@ -138,6 +140,25 @@ function checkFields(resource: Resource): KeyFault[] {
     );
   });
   return [...keyFaults, ...columnFaults];
+}
+
+/** The faults of names before that are names of columns now, or were those of several. */
+function checkFormerNames({ columns, foreignKeys = {} }: Resource): KeyFault[] {
+  const owners = new Map(Object.keys(foreignKeys).map((name) => [name, name]));
+  for (const [name, column] of Object.entries(columns))
+    owners.set(name, name).set(jsonKeyOf(name, column), name);
+  return Object.entries(columns).flatMap(([name, column]) =>
+    (column.formerly ?? []).flatMap((old) => {
+      const names = [...new Set([old, jsonKeyOf(old, column)])];
+      const owner = names.map((one) => owners.get(one)).find((one) => one !== undefined);
+      for (const one of names) if (!owners.has(one)) owners.set(one, `${name}, which had it before`);
+      return faultIf(
+        owner !== undefined,
+        `columns.${name}.formerly`,
+        `${old} is the name of the column ${owner}`,
+      );
+    }),
+  );
 }
 
 function checkVersion({ version, columns }: Resource): KeyFault[] {

@@ -126,6 +126,11 @@ const COMMON = {
   unique: aBoolean,
   index: aBoolean,
   column: FIELD,
+  formerly: arrayOf(
+    (name) => isString(name) && nameFault(name) === undefined,
+    'must be an array of names that the column had before',
+    1,
+  ),
   label: TEXT,
   help: TEXT,
 };
