@@ -145,7 +145,7 @@ export function requireRegistry(
   ];
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
   return {
-    resources: registry as readonly Resource[],
+    resources: inTimeZone(registry as readonly Resource[], settings.timeZone),
     panels: panels as readonly Panel[],
     roles: roles as Roles,
     admin: admin as AdminArea,
@@ -189,13 +189,7 @@ const identified = (
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   given: Settings,
-  {
-    resources: registry,
-    panels = [],
-    roles = {},
-    admin: adminArea = {},
-    changes: feedLevel = 'admin',
-  }: Definitions,
+  { resources, panels = [], roles = {}, admin: adminArea = {}, changes: feedLevel = 'admin' }: Definitions,
   databaseUrl: string,
   logger: Logger,
   {
@@ -206,7 +200,6 @@ export function createService(
   }: Partial<Sharing> = {},
 ): Service {
   const settings = { ...given, roles };
-  const resources = inTimeZone(registry, settings.timeZone);
   const leaveBasePath = useBasePath(settings.basePath);
   const slowTimeout = settings.slowTimeout * 1000;
   const database = openDatabase(databaseUrl, slowTimeout);

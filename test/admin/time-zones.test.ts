@@ -2,8 +2,20 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
 import { users } from '../db/helpers.ts';
-import { errorsIn, fieldsOf, readable, runBulk, save, useAdmin } from './support.ts';
+import { pluck, startBeside, startService, type Sql } from '../support.ts';
+import {
+  confirmImport,
+  errorsIn,
+  fieldsOf,
+  logIn,
+  readable,
+  runBulk,
+  save,
+  uploadFile,
+  useAdmin,
+} from './support.ts';
 
 const event = {
   model: 'event',
@@ -204,4 +216,70 @@ describe('the time zone of a browser', () => {
     assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
     ada.cookies.delete('admin-zone');
   });
+});
+
+describe("default: 'now' of a date", () => {
+  const dated = { day: { type: 'date', default: 'now' }, name: { type: 'string', default: 'x' } } as const;
+  const resources: Resource[] = [
+    users,
+    { model: 'fresh', columns: dated, access: 'user' },
+    { model: 'older', columns: dated, access: 'user', readonly: ['day'] },
+  ];
+  const dayIn = (timeZone: string): string => new Intl.DateTimeFormat('sv', { timeZone }).format(Date.now());
+
+  // Each two of these have different days at every moment, or are UTC.
+  for (const [zone, next] of [
+    ['Pacific/Kiritimati', 'Pacific/Pago_Pago'],
+    ['Pacific/Pago_Pago', 'Pacific/Kiritimati'],
+    ['UTC', 'Pacific/Kiritimati'],
+    ['Pacific/Pago_Pago', 'UTC'],
+  ] as const)
+    test(`is the day in TIME_ZONE=${zone} at every door, and then in ${next}`, async (t) => {
+      const tables =
+        'create table older (id serial primary key, day date not null default current_date, name text not null default 1)';
+      const prepare = (sql: Sql): Promise<unknown> => sql.unsafe(tables);
+      const first = await startService(resources, { timeZone: zone, prepare });
+      t.after(() => first.close());
+      await first.addUser('ada', { admin: true });
+      await first.sql`insert into fresh default values`;
+      assert.deepEqual(pluck(await first.sql`select day::text from fresh`, 'day'), [dayIn(zone)]);
+      const second = await startBeside(first.url, resources, { timeZone: next, schema: 'check' });
+      t.after(() => second.close());
+      for (const [service, timeZone] of [
+        [first, zone],
+        [second, next],
+      ] as const) {
+        await first.sql`delete from fresh`;
+        const ada = await logIn(service, 'ada');
+        for (const model of ['fresh', 'older']) {
+          const send = (body: unknown) =>
+            service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
+          assert.equal((await send({ name: 'one' })).json.day, dayIn(timeZone), model);
+          assert.equal((await send([{ name: 'many' }, {}])).status, 201);
+        }
+        assert.equal(
+          (
+            await service.request('/api/fresh/', {
+              method: 'POST',
+              user: 'ada',
+              body: { day: '2020-02-03', name: 'given' },
+            })
+          ).json.day,
+          '2020-02-03',
+        );
+        const add = '/admin/fresh/-/add/';
+        const form = await ada.get(add);
+        assert.match(readable(form), /If left empty: now/);
+        assert.equal((await ada.post(add, { ...fieldsOf(form), name: 'form' })).status, 303);
+        const path = '/admin/fresh/-/import/';
+        const preview = await uploadFile(ada, path, 'name\nfile\n');
+        assert.equal((await confirmImport(ada, path, preview)).status, 303);
+        const rows = await first.sql`select day::text, name from fresh where name <> 'given'`;
+        assert.deepEqual(
+          rows.map(({ day }) => String(day)),
+          Array(5).fill(dayIn(timeZone)),
+          timeZone,
+        );
+      }
+    });
 });

@@ -1,5 +1,5 @@
 // Actions of the registry: what their form and their confirmation ask for, and how they run in one transaction.
-import { presentMoment } from '../../db/types/dates.ts';
+import { isPresent, presentMoment } from '../../db/types/dates.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
 import { ClientGone } from '../../db/lanes/requester.ts';
@@ -170,7 +170,7 @@ async function runIn(
 
 /** What an empty field means whose default is `now`. */
 const presentOf = ({ initial, type }: Column, { settings }: ResourceContext): string | undefined =>
-  initial === 'now' && type.now ? presentMoment(type.input.control, settings.timeZone) : undefined;
+  isPresent(initial, type) ? presentMoment(type.input.control, settings.timeZone) : undefined;
 
 /** The values of the fields as JSON by their names, and the errors of those that cannot be used. */
 async function valuesFor(

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { Widget } from '../../db/schema/presentation.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
-import { isRelative } from '../../db/types/dates.ts';
+import { isPresent, isRelative } from '../../db/types/dates.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
@@ -101,7 +101,7 @@ function noChoice(column: Column): string {
 /** The initial text on a new record; undefined if the database computes the default. */
 function initialText({ initial, type }: Column): string | undefined {
   if (typeof initial !== 'string' || type.input.json === 'json') return JSON.stringify(initial);
-  return initial === 'now' && type.now ? undefined : initial;
+  return isPresent(initial, type) ? undefined : initial;
 }
 
 /**
@@ -327,7 +327,7 @@ export class FormField {
   /** The hint, or an empty text: the registry's help text, the meaning of an empty field, the time zone. */
   private get hint(): string {
     const { column, isNew } = this;
-    const isNow = column.initial === 'now' && Boolean(column.type.now);
+    const isNow = isPresent(column.initial, column.type);
     const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
     const empty = isNow ? t('emptyMeansNow') : column.initial === undefined ? t('emptyMeansDefault') : '';
     const zone = column.type.input.control === 'datetime-local' ? t('inZone', { zone: timeZone() }) : '';

@@ -1,6 +1,8 @@
 // Privileges that the database role needs for a table or view, and lacks.
 import type { CatalogTable } from './catalog.ts';
 import { isKeyMade } from './catalog-keys.ts';
+import { COLUMN_TYPES } from '../types/column-types.ts';
+import { isPresent } from '../types/dates.ts';
 import { fieldOf, keyFieldsOf, keyNamesOf, type ModelDefinition } from './model-definition.ts';
 
 export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
@@ -8,8 +10,8 @@ export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 type Definition = ModelDefinition & { readonly readonly?: readonly string[]; readonly owner?: string };
 
 /**
- * The columns that a write sets: not the version and the read-only ones. An INSERT also sets the owner, and a key that the database
- * does not make. An UPDATE sets no part of a key.
+ * The columns that a write sets: not the version and the read-only ones. An INSERT also sets the owner, the present day, and a key that the
+ * database does not make. An UPDATE sets no part of a key.
  */
 function writtenFields(
   privilege: 'INSERT' | 'UPDATE',
@@ -21,7 +23,8 @@ function writtenFields(
   const keyNames = keyNamesOf(definition);
   const isSet = (name: string): boolean => {
     if (name === version || (!isInsert && keyNames?.includes(name))) return false;
-    return !readonly?.includes(name) || (isInsert && name === owner);
+    const isToday = columns[name]?.type === 'date' && isPresent(columns[name].default, COLUMN_TYPES.date);
+    return !readonly?.includes(name) || (isInsert && (name === owner || isToday));
   };
   const written = Object.entries(columns).filter(([name]) => isSet(name));
   const sendsKey = isInsert && keyNames === undefined && !isKeyMade(definition, found);

@@ -2,6 +2,7 @@
 import { areUnique, isUnique, sameFields } from './catalog-keys.ts';
 import { isTable, isView, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType } from '../types/column-type.ts';
+import { isPresent, zoneOf } from '../types/dates.ts';
 import {
   declaredFacts,
   fieldOf,
@@ -57,7 +58,8 @@ const KEYS = {
 /** The default of a column in SQL, after a space; '' without one. */
 export function defaultClause(column: ColumnDefinition, type: ColumnType): string {
   if (column.default === undefined || isFilled(column)) return '';
-  if (column.default === 'now' && type.now) return ` default ${type.now}`;
+  if (isPresent(column.default, type))
+    return ` default ${type.now?.replace("'UTC'", literal(zoneOf(column.default)))}`;
   const facts = declaredFacts(column, type);
   const parsed = type.fromJson(column.default, JSON.stringify(column.default), facts);
   return parsed.fault === undefined ? ` default ${literal(parsed.value)}::${type.castType}` : '';

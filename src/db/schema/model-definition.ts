@@ -239,15 +239,16 @@ interface HasFields {
   readonly fields?: Readonly<Record<string, ColumnDefinition>>;
 }
 
-/** The definitions with `today` as the day of a time zone, also in the fields of actions. A date has no other `now`. */
+/** The definitions with the present day as that of a time zone, also in the fields of actions. A date has no other `now`. */
 export function inTimeZone<
   T extends ModelDefinition & { readonly admin?: { readonly actions?: readonly HasFields[] } },
 >(definitions: readonly T[], zone: string): readonly T[] {
   if (zone === 'UTC') return definitions;
   const inZone = <Limits extends object>(limits: Limits, type: string): Limits => {
     const days = Object.entries(limits).filter(
-      ([key, bound]) =>
-        ['min', 'max'].includes(key) && (bound === 'today' || (bound === 'now' && type === 'date')),
+      ([key, moment]) =>
+        (['min', 'max'].includes(key) && moment === 'today') ||
+        (['min', 'max', 'default'].includes(key) && moment === 'now' && type === 'date'),
     );
     return { ...limits, ...Object.fromEntries(days.map(([key]) => [key, `today in ${zone}`])) };
   };

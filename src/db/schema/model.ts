@@ -29,7 +29,7 @@ export interface Column extends Facts {
   /** It is a part of the table's primary key, or all of it: nothing can let it be NULL. */
   readonly isPrimary?: boolean;
   readonly hasDefault: boolean;
-  /** The default from the registry, unchanged; 'now' means the current time. */
+  /** The default from the registry; 'now' means the current time, and `today in Europe/Zurich` the day there. */
   readonly initial: unknown;
   /** An index starts with this column. */
   readonly indexed: boolean;

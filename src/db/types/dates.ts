@@ -1,5 +1,5 @@
 // Parses dates, times and date-times of filters and bodies.
-import type { Facts, Parsed } from './column-type.ts';
+import type { ColumnType, Facts, Parsed } from './column-type.ts';
 import { messageOf, type Message } from '../../messages.ts';
 
 const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
@@ -105,10 +105,18 @@ const inUtc = (time: number): string => new Date(time).toISOString().slice(0, 19
 export const presentMoment = (form: string, zone: string): string =>
   form === 'date' ? dayIn(zone, Date.now()) : inUtc(Date.now()).slice(form === 'time' ? -8 : 0);
 
+/** Whether the default of a column is the moment of the write. */
+export const isPresent = (initial: unknown, { now }: Pick<ColumnType, 'now'>): initial is string =>
+  now !== undefined && typeof initial === 'string' && isRelative(initial);
+
+/** The time zone of `today in Europe/Zurich`; of other moments UTC. */
+export const zoneOf = (moment: string): string => moment.split(' ')[2] ?? 'UTC';
+
 /** A bound and a value in a form in which they can be compared. All dates and times have a fixed length. */
 function comparable(bound: string, value: string): readonly [bound: string, value: string] {
   if (!isRelative(bound)) return [bound, value];
-  const [word, , zone = 'UTC'] = bound.split(' ');
+  const [word] = bound.split(' ');
+  const zone = zoneOf(bound);
   const now = Date.now();
   if (value.length === '2024-05-31'.length) return [dayIn(zone, now), value];
   const time = Date.parse(`${value.replace(' ', 'T')}Z`);

@@ -4,6 +4,8 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
+import { COLUMN_TYPES } from '../../db/types/column-types.ts';
+import { isPresent, presentMoment, zoneOf } from '../../db/types/dates.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import { existingKeysStatement } from '../../query/statements/check-statements.ts';
@@ -101,12 +103,23 @@ async function groupRecords(
   return { columns: ordered, groups: [...groups.values()] };
 }
 
+/** Whether the service sets a column that a record lacks: the default of the table may have been made for the day of another TIME_ZONE. */
+const isToday = ({ type, initial, generated }: Column): boolean =>
+  type === COLUMN_TYPES.date && isPresent(initial, type) && !generated;
+
 /** The records as the rows of an insertion. */
-export async function rowsOf(
-  records: readonly Sent[],
-  model: Model,
-  yieldIfDue: YieldIfDue,
-): Promise<NewRows> {
+export async function rowsOf(given: readonly Sent[], model: Model, yieldIfDue: YieldIfDue): Promise<NewRows> {
+  const days: Sent = model.columns.filter(isToday).map((column) => ({
+    column,
+    value: presentMoment('date', zoneOf(String(column.initial))),
+  }));
+  const records =
+    days.length === 0
+      ? given
+      : given.map((own) => [
+          ...own,
+          ...days.filter(({ column }) => !own.some((change) => change.column === column)),
+        ]);
   const { columns, groups } = await groupRecords(records, model, yieldIfDue);
   const values = new Map(
     columns.map((column) => [column, new Array<string | null>(records.length).fill(null)]),
@@ -194,7 +207,10 @@ export async function createRecords(
     returning: InsertPlan['returning'] = result,
     writer: Author = author,
   ) => {
-    const required = resource.required('create', rows.columns);
+    const sentColumns = rows.columns.filter(
+      (one) => !isToday(one) || sent.some((changes) => changes.some(({ column }) => column === one)),
+    );
+    const required = resource.required('create', sentColumns);
     return compileWrite(writes, { kind: 'insert', rows, references, author: writer, returning, required });
   };
   const rows = await rowsOf(records, model, yieldIfDue);
