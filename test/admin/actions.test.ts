@@ -188,8 +188,11 @@ describe('an action of a record', () => {
     assert.match(readable(asked), /^Close: a\? Why spam By amy Score 3 Quiet No The customers get a mail\. Close Cancel$/); // prettier-ignore
     assert.equal(await stored(), UNCHANGED);
     const done = await send(asked, {}, recordPath(1));
-    assert.equal(done.location, '/admin/ticket/1/?_list=status%3Dopen');
-    assert.match(unescaped(await followed(ada, done)), /Closed because of “spam”\./);
+    assert.equal(done.location, '/admin/ticket/2/?_list=status%3Dopen');
+    assert.match(
+      unescaped(await followed(ada, done)),
+      /Closed because of “spam”\.\s*<a href="\/admin\/ticket\/1\/">View record</,
+    );
     assert.equal(await stored(), 'closed:spam,open:,open:,closed:');
     assert.deepEqual(given?.values, { reason: 'spam', by: 2, score: 3, quiet: false });
     assert.deepEqual(given?.records, [{ id: 1, name: 'a', status: 'open', note: null, cost: null, owner_id: 2, code: null }]); // prettier-ignore
@@ -207,6 +210,23 @@ describe('an action of a record', () => {
       filter: '',
       selected: 1,
     });
+  });
+
+  test('leads to the next record of its list, from the last one to the list, and without a list back', async () => {
+    for (const [id, list, location] of [
+      [1, '', '/admin/ticket/2/?_list='],
+      [2, 'ordering=-id', '/admin/ticket/1/?_list=ordering%3D-id'],
+      [3, 'status=open', '/admin/ticket/?status=open'],
+      [3, undefined, '/admin/ticket/3/'],
+    ] as const) {
+      const form = await ada.get(
+        `${recordPath(id)}?name=ask${list === undefined ? '' : `&_list=${encodeURIComponent(list)}`}`,
+      );
+      const done = await send(form, { text: 'more' }, recordPath(id));
+      assert.equal(done.location, location);
+      const isLast = location.startsWith('/admin/ticket/?');
+      assert.equal((await followed(ada, done)).includes('There is no next record.'), isLast);
+    }
   });
 
   test('without a confirmation runs from its form, and one that does not exist is 404', async () => {

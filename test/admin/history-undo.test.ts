@@ -44,7 +44,22 @@ const resources: Resource[] = [
       hidden: { type: 'string', null: true },
     },
     access,
-    admin: { readonly: ['made'], exclude: ['hidden'] },
+    admin: {
+      readonly: ['made'],
+      exclude: ['hidden'],
+      inlines: [{ model: 'remark' }],
+      actions: [
+        {
+          name: 'shout',
+          title: 'Shout',
+          on: ['list'],
+          run: async ({ records, operations }) => {
+            for (const { id, name } of records)
+              await operations.update('task', Number(id), { name: `${String(name)}!` });
+          },
+        },
+      ],
+    },
   },
   {
     model: 'remark',
@@ -107,7 +122,7 @@ const HISTORY = '/admin/vitrine_history/';
 /** The address of the undo of the last entry that meets a condition. */
 async function undoPath(model: string, action: string): Promise<string> {
   const [row] = await service.sql<{ id: string }[]>`
-    select id::text from vitrine_history where model = ${model} and action = ${action} order by id desc limit 1`;
+    select id::text from vitrine_history where model = ${model} and action = ${action} order by vitrine_history.id desc limit 1`;
   assert.ok(row, `${action} ${model}`);
   return `${HISTORY}${row.id}/undo/`;
 }
@@ -336,25 +351,68 @@ describe('Undo of an operation', () => {
       ['a', 'b', 'c'].map((text) => ({ name: text })),
     ));
 
-  test('sets a bulk change back, and skips and lists records that have newer changes', async () => {
-    await three();
-    await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'state', state: 'done' });
+  test('sets a bulk change back, and skips and lists the columns that have newer changes', async () => {
+    await send(
+      'POST',
+      '/api/task/',
+      ['a', 'b', 'c', 'd', 'e'].map((text) => ({ name: text, size: '1.00' })),
+    );
+    const set = { _action: 'set', _all: '1', _column: ['state', 'size'], state: 'done', size: '2.00' };
+    await runBulk(ada, 'task', set);
     await send('PUT', '/api/task/2/', { name: 'newer' });
-    await service.sql`update task set state = 'new' where id = 3`;
+    for (const state of ['new', 'done']) await send('PUT', '/api/task/3/', { state });
+    await service.sql`update task set size = 3 where id = 4`;
+    await send('PUT', '/api/task/5/', { state: 'new', size: '5.00' });
     const page = await ada.get(await undoPath('task', 'update'));
     assert.equal(page.status, 404, 'the last change is alone, and is not of several records');
     const [entry] =
-      await service.sql`select id from vitrine_history where after = '{"state":"done"}' limit 1`;
+      await service.sql`select id from vitrine_history where after = '{"state":"done","size":"2.00"}' limit 1`;
     const path = `${HISTORY}${String(entry?.['id'])}/undo/`;
     const preview = readable(await ada.get(path));
-    assert.match(preview, /1 record will be set back as before the operation, and 2 will be skipped/);
-    assert.match(preview, /Task newer It has newer changes\. Task c It has changed since/);
+    assert.match(preview, /4 records will be set back as before the operation, and 1 will be skipped/);
+    assert.match(preview, /Task e It has newer changes\./);
+    assert.match(
+      preview,
+      /Task a Changed back\. Task newer Changed back\. Task c Changed back, except State, which has changed since\. Task d Changed back, except Size,/,
+    );
     assert.equal((await confirm(ada, path)).status, 303);
     assert.deepEqual(
-      (await rows('task')).map((row) => row['state']),
-      ['new', 'done', 'new'],
+      (await rows('task')).map(
+        (row) => `${String(row['name'])} ${String(row['state'])} ${String(row['size'])}`,
+      ),
+      ['a new 1.00', 'newer new 1.00', 'c done 1.00', 'd new 3.00', 'e new 5.00'],
     );
   });
+
+  const offers: [what: string, run: () => Promise<AdminAnswer>, left: string[]][] = [
+    ['a change of columns', () => runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'name', name: 'x' }), ['a', 'b', 'c']],
+    ['a replaced text', () => runBulk(ada, 'task', { _action: 'set', _all: '1', _in: 'name', _replace: 'b', _with: 'y' }), ['a', 'b', 'c']],
+    ['a deletion', () => runBulk(ada, 'task', { _action: 'delete', _id: ['1', '2'] }), ['a', 'b', 'c']],
+    ['an action', () => runBulk(ada, 'task', { _action: 'do.shout', _all: '1' }), ['a', 'b', 'c']],
+    ['an import', async () => {
+      const path = '/admin/task/-/import/';
+      return confirmImport(ada, path, await uploadFile(ada, path, 'id,name\n1,one\n,new\n'));
+    }, ['a', 'b', 'c']],
+    ['rows of a form', async () => {
+      const form = fieldsOf(await ada.get('/admin/task/1/'));
+      return ada.post('/admin/task/1/', { ...form, name: 'parent', 'remark.0.text': 'added' });
+    }, ['a', 'b', 'c']],
+  ]; // prettier-ignore
+  for (const [what, run, names] of offers)
+    test(`is offered in the message after ${what}`, async () => {
+      await three();
+      const done = await run();
+      assert.equal(done.status, 303, readable(done));
+      const message = /class="flash done"[^]*?<\/p>/.exec((await ada.follow(done)).text)?.[0] ?? '';
+      const path = /href="([^"]*\/undo\/)">Undo</.exec(message)?.[1] ?? '';
+      assert.match(path, /^\/admin\/vitrine_history\/\d+\/undo\/$/, message);
+      assert.equal((await confirm(ada, path)).status, 303);
+      assert.deepEqual(
+        (await rows('task')).map((row) => row['name']),
+        names,
+      );
+      assert.equal((await rows('remark')).length, 0);
+    });
 
   test('deletes what an import has added, and sets back what it has changed', async () => {
     await three();

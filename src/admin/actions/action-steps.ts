@@ -2,18 +2,20 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { valuesOf, type FormField, type Typed, type TypedValues } from '../fields/form-field.ts';
 import { chosenOn, fieldRenderers, relatedOf, showLookup, withKeys } from '../fields/references.ts';
+import { redirectChanged } from '../history/history-entry.ts';
 import { runAction, showAction, type Action } from '../session/action.ts';
 import type { Needs, Refusal } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
-import { redirectDone, redirectFailed } from '../web/admin-request.ts';
+import { redirectFailed } from '../web/admin-request.ts';
 import { emptyText, nothing, shortened, shownValue } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { labelsFor } from '../web/record-labels.ts';
-import { onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
+import { inBatchOf, onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
 import { confirmedFields, type Target } from './target.ts';
 
 /** The steps of an action. Those with the typed values have the keys of the records that people named by words. */
@@ -42,7 +44,7 @@ export interface ActionSteps {
   readonly check: (typed: TypedValues, isConfirmed: boolean) => Promise<Refusal | undefined>;
   readonly needs: () => Needs;
   /** Runs the action in a transaction. @param expected the number of records that the page showed @returns the message that follows */
-  readonly run: (once: Once, expected: number) => Promise<string>;
+  readonly run: (once: Once, expected: number, caller: Caller) => Promise<string>;
   /** Why the action did not run. @throws the error itself for a fault of the service */
   readonly refusalFor: (error: unknown) => Refusal;
 }
@@ -85,10 +87,11 @@ export async function answerSteps(
   let typed = valuesOf(fields, (field) => (isSent ? field.read(form) : steps.initial(field)));
 
   async function run(): Promise<Reply> {
+    const caller = await inBatchOf(context, context.caller, form);
     let text: string;
     try {
       const expected = Number(form.get('_expected'));
-      text = await onceOnly(context, form, (once) => steps.run(once, expected));
+      text = await onceOnly(context, form, (once) => steps.run(once, expected, caller));
     } catch (error) {
       const refusal = steps.refusalFor(error);
       const hasErrors = Object.keys(refusal.errors).length > 0;
@@ -96,7 +99,8 @@ export async function answerSteps(
       const notice = change === undefined ? refusal.notice : t('nothingWasChanged', { change });
       return showAction(context, first, { ...refusal, notice });
     }
-    return redirectDone(context, await target.after(), text);
+    const { location, text: last = text, href } = await target.after(text);
+    return redirectChanged(context, location, last, caller, href);
   }
 
   async function formContent(errors: FieldErrors): Promise<Content> {

@@ -6,7 +6,7 @@ import { ClientGone } from '../../db/lanes/requester.ts';
 import { addError, errorOf, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { messageOf } from '../../messages.ts';
-import { ADMIN_AREA, inBatch, type Caller } from '../../resources/access/access.ts';
+import { ADMIN_AREA, type Caller } from '../../resources/access/access.ts';
 import { recordActions, type AdminView, type OfferedAction } from '../../resources/access/admin-view.ts';
 import {
   isActionMessage,
@@ -243,7 +243,6 @@ function answerAction(
   const { selection, label } = target;
   const fields = fieldsOfAction(action);
   const asksAgain = confirm !== undefined || fields.length === 0;
-  const caller = inBatch(context.caller);
   let values: ActionRecord = {};
   let refused: Refusal | undefined;
 
@@ -287,7 +286,7 @@ function answerAction(
       code: showsUsers(context),
     }),
 
-    run: ({ begin, end }, expected) =>
+    run: ({ begin, end }, expected, caller) =>
       inTransaction(async (operations, transaction) => {
         await begin(transaction);
         const limits = { expected, maxBytes: settings.maxPage };
@@ -334,6 +333,6 @@ export async function actOnRecord(context: RecordContext, sent?: Form): Promise<
   if (!action) throw notFound(t('noAction'));
   const form = boundedForm(sent ?? createForm([]), fieldsOfAction(action));
   const record = await browsing.preview(resource, id);
-  const target = recordTarget(context, record, 'action', listQuery(context, sent));
+  const target = recordTarget(context, record, 'action', listQuery(context, sent), sent);
   return answerAction(context, action, target, form);
 }

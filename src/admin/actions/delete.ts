@@ -13,6 +13,8 @@ import { assertSameCaller, sessionCaller } from '../session/assert-session.ts';
 import { isCodeDue, showsUsers } from '../session/password-confirmation.ts';
 import type { AdminContext, RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
+import { inBatch } from '../../resources/access/access.ts';
+import { redirectChanged } from '../history/history-entry.ts';
 import { listQuery, redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened, shownColumn } from '../web/display-text.ts';
 import type { Form } from '../web/form-data.ts';
@@ -149,7 +151,7 @@ function deleting(context: ResourceContext, deletion: Deletion): Action {
 
 /** Deletes selected records. */
 export function deleteSelection(context: BulkContext, form: Form): Promise<Reply> {
-  const { bulk, caller, resource, choice } = context;
+  const { bulk, resource, choice } = context;
   const { selection, state } = choice;
   const action = deleting(context, {
     target: () => selectionTarget(context),
@@ -159,9 +161,10 @@ export function deleteSelection(context: BulkContext, form: Form): Promise<Reply
     async remove(sent, begin) {
       const expected = Number(sent.get('_expected'));
       const end = endOf(context, 'bulk.delete');
+      const caller = inBatch(context.caller);
       const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
       const list = links.list(resource.name, state.without('page'));
-      return redirectDone(context, list, t('recordsDeleted', { count }));
+      return redirectChanged(context, list, t('recordsDeleted', { count }), caller);
     },
   });
   return form.get('_confirm') === undefined ? showAction(context, action) : runAction(context, action, form);

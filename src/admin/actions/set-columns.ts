@@ -357,9 +357,9 @@ export async function setColumns(context: BulkContext, form: Form): Promise<Repl
       code: showsUsers(context),
     }),
 
-    async run({ begin, end }, expected) {
+    async run({ begin, end }, expected, author) {
       const recordEvent = endOf(context, 'bulk.change', columns);
-      const count = await bulk.set(resource, selection, change, caller, {
+      const count = await bulk.set(resource, selection, change, author, {
         expected,
         begin,
         async end(transaction, done) {

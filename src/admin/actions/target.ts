@@ -4,6 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { BulkTerms } from '../../resources/records/bulk-operations.ts';
+import { nextInList } from '../form/place-in-list.ts';
 import { assertSession } from '../session/assert-session.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters, links, selectionFacts, selectionOf, type Link } from '../web/admin-links.ts';
@@ -12,6 +13,12 @@ import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { t } from '../web/language.ts';
 import { listCrumb, recordCrumb, type Crumb } from '../web/layout.ts';
+
+interface Landing {
+  readonly location: string;
+  readonly text?: string;
+  readonly href?: string | undefined;
+}
 
 /** What an action is about. */
 export interface Target {
@@ -29,8 +36,8 @@ export interface Target {
   readonly shown: (count: number) => Promise<Content> | Content;
   /** How the records have changed since the form was made; undefined if they have not. */
   readonly changeSince: (form: Form) => Promise<string | undefined> | string | undefined;
-  /** Where the action leads. */
-  readonly after: () => Promise<string> | string;
+  /** Where the action leads, with another message and with the record in question. @param done its message */
+  readonly after: (done: string) => Promise<Landing> | Landing;
 }
 
 /** The records that the admin has selected on a list. */
@@ -124,21 +131,25 @@ export function selectionTarget(context: BulkContext): Target {
       const [expected, now] = [Number(form.get('_expected')), await count()];
       return now === expected ? undefined : t('selectionHad', { count: expected, now });
     },
-    after: () => list,
+    after: () => ({ location: list }),
   };
 }
 
 /**
  * A record.
  * @param part of its address, for the page of the action
- * @param list the query of the list that the user came from
+ * @param list the query of the list that the user came from: an action leads to the next record in it
+ * @param sent a form of the action
  */
 export function recordTarget(
-  { resource, id, operations }: RecordContext,
+  context: RecordContext,
   record: LabeledRecord,
   part: string,
   list: string | undefined,
+  sent?: Form,
 ): Target {
+  const { resource, id, operations } = context;
+  const { name } = resource;
   const crumb = recordCrumb(resource, record, list);
   return {
     selection: { query: '', search: '', ids: [id] },
@@ -147,13 +158,31 @@ export function recordTarget(
     address: links.part(resource.name, record.id, part),
     back: { ...crumb, text: t('backToRecord') },
     count: () => Promise.resolve(1),
-    hidden: (action) =>
-      hiddenInputs([['_action', action], ...(list === undefined ? [] : [['_list', list] as const])]),
+    async hidden(action) {
+      const named = [['_action', action] as const];
+      if (list === undefined) return hiddenInputs(named);
+      // The action may take the record out of the list.
+      const next = sent ? undefined : await nextInList(context, list, id, false);
+      const nextField = sent ? sent.get('_next') : next && fieldOfKey(next.id);
+      return hiddenInputs([
+        ...named,
+        ['_list', list],
+        ...(nextField === undefined ? [] : [['_next', nextField] as const]),
+      ]);
+    },
     shown: () => undefined,
     changeSince: () => undefined,
-    // The action may have deleted the record.
-    after: async () =>
-      (await operations.version(resource, id)) === undefined ? links.back(resource.name, list) : crumb.href,
+    async after(done) {
+      // The action may have deleted the record.
+      const isGone = (await operations.version(resource, id)) === undefined;
+      if (list === undefined) return { location: isGone ? links.back(name, list) : crumb.href };
+      const href = isGone ? undefined : links.record(name, id);
+      const nextId = sent?.get('_next');
+      const next = nextId === undefined ? undefined : await nextInList(context, list, keyOfField(nextId));
+      return next
+        ? { location: links.inList(name, next.id, list), href }
+        : { location: links.back(name, list), text: t('noNextRecord', { done }), href };
+    },
   };
 }
 

@@ -6,7 +6,6 @@ import { CHECK_AT_ONCE, SAVEPOINT, type Transaction } from '../../db/connection/
 import { isKeyPart } from '../../db/schema/model.ts';
 import { Problem, notFound } from '../../errors.ts';
 import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
-import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -30,7 +29,7 @@ import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
 import { separated, t, type PlainCode } from '../web/language.ts';
 import { listCrumb } from '../web/layout.ts';
-import { onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
+import { inBatchOf, onceOnly, submitOnceField, type Once } from '../web/submit-once.ts';
 import { sentence, table } from '../web/widgets.ts';
 import { effectsOf, type Effects } from './deletion-effects.ts';
 
@@ -45,6 +44,8 @@ const MAX_ROUNDS = 10;
 /** What an operation did with one record, all its changes of it together. */
 interface Step extends HistoryChange {
   readonly isOutdated: boolean;
+  /** The keys of the columns that have changed since, which keep their values. */
+  newer: ReadonlySet<string>;
   /** Why it cannot be undone; undefined if it can. */
   reason?: string | undefined;
   /** The version of the row that was compared with the history. */
@@ -57,6 +58,7 @@ function merged(earlier: Step, later: Step): Step | undefined {
   if (isNew && isGone) return undefined;
   return {
     ...later,
+    newer: new Set([...earlier.newer, ...later.newer]),
     action: isNew ? 'create' : isGone ? 'delete' : 'update',
     before: new Map([...later.before, ...earlier.before]),
     after: new Map([...earlier.after, ...later.after]),
@@ -67,19 +69,20 @@ function merged(earlier: Step, later: Step): Step | undefined {
 /** Reads what the entry's operation did, as far as the caller sees it. @throws Problem 404, 413 */
 async function readSteps(context: RecordContext): Promise<readonly Step[]> {
   const { history, browsing, database } = context;
-  const change = changeOf(await browsing.preview(history, context.id), context);
-  if (!mayUndo(change)) throw notFound(t('cannotBeUndone'));
-  const target = change.batch === null ? { id: change.id } : { batch: change.batch };
+  const entry = changeOf(await browsing.preview(history, context.id), context);
+  if (!mayUndo(entry)) throw notFound(t('cannotBeUndone'));
+  const target = entry.batch === null ? { id: entry.id } : { batch: entry.batch };
   const { entries, bytes } = await database.run(undoSizeStatement(history.model, target), 'read');
   if (entries > MAX_ENTRIES || bytes > MAX_BYTES)
     throw new Problem(413, t('tooManyToUndo', { count: entries }));
   const steps = new Map<string, Step | undefined>();
-  for (const { json, isOutdated } of await database.run(
+  for (const { json, newer, isOutdated } of await database.run(
     undoEntriesStatement(history.model, target),
     'read',
   )) {
     const fields = parseJsonFields(json);
-    const step = { ...changeOf({ id: textOfField(fields, 'id') ?? '', fields }, context), isOutdated };
+    const change = changeOf({ id: textOfField(fields, 'id') ?? '', fields }, context);
+    const step = { ...change, isOutdated, newer: new Set(newer) };
     const key = step.record === '' ? step.id : `${step.model} ${step.record}`;
     const earlier = steps.get(key);
     steps.set(key, earlier ? merged(earlier, step) : step);
@@ -124,12 +127,12 @@ function bodyOf({ model, output }: AdminView, values: JsonFields, isNew: boolean
 
 /** Why a step cannot be undone, as far as reading can tell. Notes the version of the row. */
 async function refusalOf(context: RecordContext, step: Step): Promise<string | undefined> {
-  const { resource, action, record, before, after, unreadable } = step;
-  const { operations, browsing, caller } = context;
+  const { resource, action, record, before, unreadable } = step;
+  const { operations } = context;
   if (!resource || record === '') return t('recordNotShown');
   if (!resource.may.has(REVERSE[action] ?? 'change')) return t('mayNotReverse');
   if (unreadable !== undefined) return unreadable;
-  if (step.isOutdated) return t('hasNewerChanges');
+  if (step.isOutdated || (action !== 'update' && step.newer.size > 0)) return t('hasNewerChanges');
   if (isOwnUser({ ...context, resource }, record)) return t('isOwnUser');
   const body = bodyOf(resource, before, action === 'delete');
   const settable = resource.settable[action === 'delete' ? 'create' : 'update'];
@@ -139,26 +142,45 @@ async function refusalOf(context: RecordContext, step: Step): Promise<string | u
   if (action === 'delete') return resource.model.primaryKey.generated ? t('databaseMakesKey') : undefined;
   if (action === 'update' && body.size === 0) return t('noValueToPutBack');
   step.version = await operations.version(resource, record);
-  const isSame = await browsing.hasValues(
-    comparing(resource),
-    record,
-    bodyOf(resource, after, false),
-    caller,
-  );
-  return isSame ? undefined : t('hasChangedSince');
+  const kept = await columnsSince(context, step, resource);
+  if (action === 'create') return kept.size > 0 ? t('hasChangedSince') : undefined;
+  const newer = new Set([...step.newer, ...kept]);
+  const isAll = [...body.keys()].every((key) => newer.has(key));
+  if (isAll) return t(step.newer.size > 0 ? 'hasNewerChanges' : 'hasChangedSince');
+  step.newer = newer;
+  return undefined;
+}
+
+/** The keys of the columns that have other values than after the operation, beside those with newer changes. */
+async function columnsSince(
+  { browsing, caller }: RecordContext,
+  { record, after, newer }: Step,
+  resource: AdminView,
+): Promise<ReadonlySet<string>> {
+  const values = [...bodyOf(resource, after, false)].filter(([key]) => !newer.has(key));
+  const isSame = (some: typeof values): Promise<boolean> =>
+    browsing.hasValues(comparing(resource), record, new Map(some), caller);
+  const changed = new Set<string>();
+  if (!(await isSame(values)))
+    for (const one of values) if (values.length === 1 || !(await isSame([one]))) changed.add(one[0]);
+  return changed;
 }
 
 /** @throws Problem 412 for a record that has changed since its comparison */
 async function reverse(
   operations: Operations,
-  { action, before, record, version = '' }: Step,
+  { action, before, newer, record, version = '' }: Step,
   shown: AdminView,
   caller: RecordContext['caller'],
 ): Promise<unknown> {
   const resource = restoring(shown);
   const { model } = resource;
   if (action === 'create') return operations.remove(resource, record, caller, [version]);
-  const fields = new Map(bodyOf(resource, before, action === 'delete'));
+  const fields = new Map(
+    [...bodyOf(resource, before, action === 'delete')].filter(
+      ([key]) => action === 'delete' || !newer.has(key),
+    ),
+  );
   if (action === 'update') return operations.update(resource, record, fields, caller, [version]);
   const id = before.get('id');
   if (id && !model.primaryKey.parts) fields.set('id', id);
@@ -264,7 +286,9 @@ async function planOf(context: RecordContext, refused: Refused): Promise<Plan> {
 /** Identifies what the page shows, so that nothing else is done than what was confirmed. */
 const digestOf = ({ steps, deletions }: Plan): string =>
   createHash('sha256')
-    .update(steps.map(({ id, reason }) => `${id} ${reason === undefined},`).join(''))
+    .update(
+      steps.map(({ id, reason, newer }) => `${id} ${reason === undefined} ${[...newer].join()},`).join(''),
+    )
     .update(deletions.map(({ effects }) => effects.digest).join())
     .digest('base64url')
     .slice(0, 16);
@@ -289,10 +313,14 @@ async function undoPage(context: RecordContext, plan: Plan, refused: Refused): P
   const listed = [done, skipped].map((some) => some.slice(0, MAX_LISTED)).flat();
   const labels = await labelsOfChanged(context, listed);
   const row = (step: Step): (Html | string)[] => {
-    const { resource, record, action, reason, title } = step;
+    const { resource, record, action, reason, title, before, newer } = step;
     const name = shortened(labels(resource, record) ?? formerName(step));
     const done = DONE[action];
-    return [`${title} ${name}`.trim(), reason ?? sentence(done === undefined ? action : t(done))];
+    const what = done === undefined ? action : t(done);
+    const kept = (resource?.output ?? []).filter(({ key }) => newer.has(key) && before.has(key));
+    const columns = kept.map((column) => column.title).join(', ');
+    const except = kept.length === 0 ? what : t('exceptColumns', { what, columns, count: kept.length });
+    return [`${title} ${name}`.trim(), reason ?? sentence(except)];
   };
   const part = (title: string, head: string, some: readonly Step[]): Html | false =>
     some.length > 0 &&
@@ -359,7 +387,7 @@ export function undo(context: RecordContext): Action {
 
     async run(form) {
       const plan = await planNow();
-      const caller = inBatch(context.caller);
+      const caller = await inBatchOf(context, context.caller, form);
       const possible = plan.steps.filter(({ reason }) => reason === undefined);
       const text = t(possible.some(isIncomplete) ? 'changesUndoneInPart' : 'changesUndone', {
         count: possible.length,
@@ -378,14 +406,17 @@ export function undo(context: RecordContext): Action {
             await reverseAll({ ...context, caller }, operations, transaction, group);
           if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
           await assertSession(context);
-          const result = `${caller.origin?.batch ?? ''} ${text}`;
-          await end(transaction, result);
-          return result;
+          await end(transaction, text);
+          return text;
         });
       try {
-        const [batch = '', ...words] = (await onceOnly(context, form, undoAll)).split(' ');
-        const address = links.list(history.name, new LinkParameters([{ name: 'batch', value: batch }]));
-        return redirectDone(context, address, words.join(' '));
+        const done = await onceOnly(context, form, undoAll);
+        const value = caller.origin?.batch ?? '';
+        return redirectDone(
+          context,
+          links.list(history.name, new LinkParameters([{ name: 'batch', value }])),
+          done,
+        );
       } catch (error) {
         if (error instanceof PlanChanged) return refuse(t('undoChanged'));
         if (!(error instanceof Rollback)) throw error;

@@ -3,7 +3,6 @@ import type { Column } from '../../db/schema/model.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { Problem, notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
@@ -26,7 +25,7 @@ import { t } from '../web/language.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shownTime } from '../web/time-zone.ts';
 import { NO_VALUES, changeOf, valuesToPutBack } from '../history/history-entry.ts';
-import { saveOnce } from '../web/submit-once.ts';
+import { inBatchOf, saveOnce } from '../web/submit-once.ts';
 import { chosenOn, renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
@@ -186,9 +185,10 @@ async function save(context: FormContext, submitted: Submitted, attempt = 1): Pr
   if (stored && isOwnUser(context, stored.id)) addLockOut(errors, fields);
   const confirmation = await addConfirmation(context, writing, form);
   const hasRows = writesRows(writing);
-  const caller = hasRows ? inBatch(sessionCaller(context)) : sessionCaller(context);
-  const write = async (operations: Operations) => writeRecords(writing, operations, caller);
   const content = contentOf(submitted);
+  const session = sessionCaller(context);
+  const caller = hasRows ? await inBatchOf(context, session, content) : session;
+  const write = async (operations: Operations) => writeRecords(writing, operations, caller);
   try {
     const outcome = await trySave(context, writing, () =>
       stored && !hasRows
@@ -202,7 +202,7 @@ async function save(context: FormContext, submitted: Submitted, attempt = 1): Pr
     if (!('done' in outcome))
       return await recordForm(context, { record, rows, sent: form, ...outcome, ...confirmation });
     const { id, isRepeated } = outcome.done;
-    return await afterSave(context, id, form, stored ? 'changed' : isRepeated ? 'repeated' : 'added');
+    return await afterSave(context, id, form, stored ? 'changed' : isRepeated ? 'repeated' : 'added', caller);
   } catch (error) {
     const hasChanged = stored && error instanceof Problem && [404, 412].includes(error.status);
     if (!hasChanged || attempt === MAX_ATTEMPTS) throw error;

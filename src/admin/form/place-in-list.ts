@@ -61,9 +61,14 @@ export const placeInList = async (
 /**
  * The record to show after *Save and next*: this one, or the next one that is still in the list, because others may have changed or
  * deleted it since the form was made.
+ * @param isInclusive false for the next one in any case
  */
-export const nextInList = (context: ResourceContext, list: string, id: string): Promise<Named | undefined> =>
-  withPlace(context, list, id, ({ neighbor }) => neighbor(false, true));
+export const nextInList = (
+  context: ResourceContext,
+  list: string,
+  id: string,
+  isInclusive = true,
+): Promise<Named | undefined> => withPlace(context, list, id, ({ neighbor }) => neighbor(false, isInclusive));
 
 /** The number of the record and the links to its neighbors. */
 export function placeLinks(

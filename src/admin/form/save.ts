@@ -9,8 +9,9 @@ import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-f
 import type { Operations } from '../../resources/records/operations.ts';
 import { byFormField, rulesOf, typedPassword, type Refusal } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
+import { redirectChanged } from '../history/history-entry.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
+import { redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { shortened } from '../web/display-text.ts';
 import { keyOfField, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
@@ -235,6 +236,7 @@ export async function afterSave(
   id: string,
   form: Form,
   outcome: keyof typeof OUTCOME_TEXTS,
+  caller = context.caller,
 ): Promise<Reply> {
   const { name, title } = context.resource;
   const button = form.get('_save');
@@ -257,5 +259,5 @@ export async function afterSave(
   const isLast = button === 'next' && !next;
   const done = t(saved, { title, record });
   const text = isLast ? t('noNextRecord', { done }) : done;
-  return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
+  return redirectChanged(context, to, text, caller, staysOnRecord ? undefined : links.record(name, id));
 }

@@ -1,5 +1,7 @@
 // Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
@@ -7,7 +9,9 @@ import { joinLabel } from '../../query/labels/label-sql.ts';
 import { countUnreadable, MAX_READ_BYTES, UNREADABLE } from '../../query/statements/history-entries.ts';
 import { isVisible, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import { loadOptional } from '../fields/optional-part.ts';
 import type { AdminContext } from '../web/admin-context.ts';
+import { redirectDone } from '../web/admin-request.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import { html, type Html } from '../web/html.ts';
@@ -88,6 +92,29 @@ export const REVERSE: Readonly<Record<string, AdminAction>> = {
 /** Whether the entry offers an undo: of a deletion, or of an operation on several records. */
 export const mayUndo = ({ resource, action, batch }: HistoryChange): boolean =>
   (batch !== null || action === 'delete') && resource?.may.has(REVERSE[action] ?? 'change') === true;
+
+/** Redirects after an operation on several records, with a link to its undo. @param href as for `redirectDone` */
+export async function redirectChanged(
+  context: AdminContext,
+  location: string,
+  text: string,
+  { origin }: Caller,
+  href?: string,
+): Promise<Reply> {
+  const { browsing, history } = context;
+  const batch = origin?.batch;
+  const query = `batch=${batch}&limit=1`;
+  const reading = batch === undefined ? undefined : browsing.list(history, { query, search: '' });
+  const [entry] = (reading && (await loadOptional(context, 'the link to an undo', reading)))?.records ?? [];
+  const isOffered = entry && mayUndo(changeOf(entry, context));
+  return redirectDone(
+    context,
+    location,
+    text,
+    href,
+    isOffered ? links.part(history.name, entry.id, 'undo') : undefined,
+  );
+}
 
 /** The parameter of the address of a new record that names the columns without a value, which get no default either. */
 export const NO_VALUES = '_null';

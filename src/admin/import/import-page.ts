@@ -13,12 +13,12 @@ import {
 } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectDone } from '../web/admin-request.ts';
+import { redirectChanged } from '../history/history-entry.ts';
 import { phrase, t } from '../web/language.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, SAFE_HEADERS } from '../web/layout.ts';
-import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
+import { inBatchOf, submitOnceField, submissionDigest } from '../web/submit-once.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 import { MAX_FILE_BYTES, MAX_ROWS, readImportFile, type ImportFile } from './import-file.ts';
 import { columnFinder, importable, isSettable, mapColumns, type Mapping } from './import-mapping.ts';
@@ -230,10 +230,11 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const isWanted = (outcome: ImportOutcome): boolean =>
     outcome.digest === digest && !refusal && (isConfirming || !mustConfirm(outcome));
   const submission = digest === undefined ? undefined : await submissionDigest(form);
-  const outcome = await runImportFile(context, file, mapping, isWanted, submission);
+  const caller = await inBatchOf(context, context.caller, form);
+  const outcome = await runImportFile({ ...context, caller }, file, mapping, isWanted, submission);
   const list = links.list(resource.name);
-  if (outcome === 'alreadyDone') return redirectDone(context, list, t('importedOnce'));
-  if (isWanted(outcome)) return redirectDone(context, list, doneText(outcome.counts));
+  if (outcome === 'alreadyDone') return redirectChanged(context, list, t('importedOnce'), caller);
+  if (isWanted(outcome)) return redirectChanged(context, list, doneText(outcome.counts), caller);
   if (button === 'faulty') {
     const headers = {
       'Content-Type': 'text/csv; charset=utf-8; header=present',

@@ -4,7 +4,6 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
-import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { BrokenRule } from '../../resources/records/explain.ts';
 import { assertSession } from '../session/assert-session.ts';
@@ -165,8 +164,7 @@ export async function runImportFile(
   isWanted: (outcome: ImportOutcome) => boolean,
   submission: string | undefined,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { resource, inTransaction, sessions, token, report } = context;
-  const caller = inBatch(context.caller);
+  const { caller, resource, inTransaction, sessions, token, report } = context;
   const tally = createTally(resource, mapping);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {

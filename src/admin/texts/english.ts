@@ -706,6 +706,7 @@ export const ENGLISH = {
   whatHappens: 'What happens',
   deletedAgain: 'deleted again',
   changedBack: 'changed back',
+  exceptColumns: '{what}, except {columns}, {count:which has|which have} changed since',
   addedAgain: 'added again',
   cannotBeUndone: 'This change cannot be undone here.',
   tooManyToUndo:

@@ -736,6 +736,7 @@ export const FRENCH: Texts = {
   whatHappens: 'Ce qui se passe',
   deletedAgain: 'supprimé de nouveau',
   changedBack: 'remis comme avant',
+  exceptColumns: '{what}, sauf {columns}, {count:modifié|modifiés} depuis',
   addedAgain: 'ajouté de nouveau',
   cannotBeUndone: 'Cette modification ne peut pas être défaite ici.',
   tooManyToUndo:

@@ -730,6 +730,8 @@ export const GERMAN: Texts = {
   whatHappens: 'Was geschieht',
   deletedAgain: 'wieder gelöscht',
   changedBack: 'zurückgeändert',
+  exceptColumns:
+    '{what}, außer {columns}, {count:das sich seither geändert hat|die sich seither geändert haben}',
   addedAgain: 'wieder hinzugefügt',
   cannotBeUndone: 'Diese Änderung kann hier nicht rückgängig gemacht werden.',
   tooManyToUndo:

@@ -725,6 +725,7 @@ export const SPANISH: Texts = {
   whatHappens: 'Qué ocurre',
   deletedAgain: 'eliminado otra vez',
   changedBack: 'vuelto a su estado anterior',
+  exceptColumns: '{what}, salvo {columns}, {count:que ha cambiado|que han cambiado} desde entonces',
   addedAgain: 'añadido otra vez',
   cannotBeUndone: 'Este cambio no se puede deshacer aquí.',
   tooManyToUndo:

@@ -96,6 +96,8 @@ export interface Flash {
   readonly text: string;
   /** A link to the record in question. */
   readonly href?: string;
+  /** A link to the page that undoes what was done. */
+  readonly undo?: string;
 }
 
 /** A request of an admin who is logged in, with the services that answer it. */

@@ -196,7 +196,7 @@ export function pageReply(
   const top =
     context &&
     html`${header(context)} ${kind !== 'dashboard' && listGroups(context)} ${crumbs && crumbList(crumbs)}
-    ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">${t('viewRecord')}</a>`}</p>`}`;
+    ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">${t('viewRecord')}</a>`} ${flash.undo !== undefined && html`<a href="${flash.undo}">${t('undo')}</a>`}</p>`}`;
   const main = html`${
     !context &&
     html`${ribbonOf()}

@@ -2,8 +2,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
+import { inBatch, type Caller } from '../../resources/access/access.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from './admin-context.ts';
+import { signature } from './cookies.ts';
 import type { Form } from './form-data.ts';
 import { html, PIECE, type Html } from './html.ts';
 
@@ -45,6 +47,12 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
     }
   }
   return hash.digest('base64url');
+}
+
+/** The caller with a batch, which is the same if the form is sent again. */
+export async function inBatchOf({ token }: AdminContext, caller: Caller, form: Form): Promise<Caller> {
+  const digest = await submissionDigest(form);
+  return inBatch(caller, digest && signature(token, `batch ${digest}`).slice(0, 12));
 }
 
 /** A form that was carried out before, with what was noted of it. */

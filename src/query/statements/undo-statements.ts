@@ -1,6 +1,6 @@
 // Reads the entries of the history that an undo reverses.
 import { EMPTY, raw, sql, value, type Fragment } from '../../db/fragment.ts';
-import { createStatement, isTrue, number, text, type Statement } from '../../db/rows.ts';
+import { createStatement, isTrue, json, number, text, type Statement } from '../../db/rows.ts';
 import { recordColumns, type Model } from '../../db/schema/model.ts';
 import { allRows, EVERY_ROW, source } from '../source.ts';
 import { recordJson } from './record-json.ts';
@@ -24,7 +24,9 @@ export const undoSizeStatement = (
 /** An entry as the caller sees it. */
 export interface UndoEntry {
   readonly json: string;
-  /** Whether the caller sees a newer entry of the record that is not of the same operation. */
+  /** The JSON keys of the columns that the caller sees in newer changes of the record, which are not of the same operation. */
+  readonly newer: readonly string[];
+  /** Whether the caller sees a newer entry that adds or deletes the record. */
   readonly isOutdated: boolean;
 }
 
@@ -32,11 +34,15 @@ export interface UndoEntry {
 export function undoEntriesStatement(history: Model, target: UndoTarget): Statement<UndoEntry[]> {
   const isOther = 'batch' in target ? raw(' and n.batch is distinct from h.batch') : EMPTY;
   // An index finds the entries of the record in the table, and not in what the caller sees of it.
-  const isSeen = sql`exists (select from ${source(history, 's', EVERY_ROW)} where s.id = n.id)`;
-  const isNewer = sql`exists (select from ${allRows(history, 'n')} where n.record = h.record and n.model = h.model and n.id > h.id${isOther} and ${isSeen})`;
+  const entries = sql`from ${allRows(history, 'n')} cross join lateral (select * from ${source(history, 's', EVERY_ROW)} where s.id = n.id) s where n.record = h.record and n.model = h.model and n.id > h.id${isOther}`;
+  const newer = sql`(select json_agg(distinct key) from (select json_object_keys(s.after::json) as key ${entries} and s.action = 'update') k)`;
   return createStatement(
-    sql`select ${recordJson('h', recordColumns(history))}, ${isNewer} from ${source(history, 'h', EVERY_ROW)} where ${isMeant(target)} order by h.id`,
+    sql`select ${recordJson('h', recordColumns(history))}, ${newer}, exists (select ${entries} and s.action <> 'update') from ${source(history, 'h', EVERY_ROW)} where ${isMeant(target)} order by h.id`,
     (rows) =>
-      rows.map(([json, isOutdated]) => ({ json: text(json) ?? '{}', isOutdated: isTrue(isOutdated) })),
+      rows.map(([entry, keys, isOutdated]) => ({
+        json: text(entry) ?? '{}',
+        newer: keys ? json<string[]>(keys) : [],
+        isOutdated: isTrue(isOutdated),
+      })),
   );
 }

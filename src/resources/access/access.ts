@@ -38,9 +38,9 @@ export interface Caller extends Author {
 }
 
 /** The caller with one batch for all changes of an operation. */
-export const inBatch = (caller: Caller): Caller => ({
+export const inBatch = (caller: Caller, batch = randomBytes(9).toString('base64url')): Caller => ({
   ...caller,
-  origin: { ...caller.origin, batch: caller.origin?.batch ?? randomBytes(9).toString('base64url') },
+  origin: { ...caller.origin, batch: caller.origin?.batch ?? batch },
 });
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
