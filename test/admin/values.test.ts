@@ -160,6 +160,20 @@ describe('a typed value', () => {
     await ada.get('/admin/ware/');
   });
 
+  test('that may be two stays as it was typed on the page of a conflict, and is refused after it', async () => {
+    const id = await insert();
+    await speak('de');
+    const path = `/admin/ware/${id}/`;
+    const page = await ada.get(path);
+    await service.sql`update ware set price = 2.5, name = 'new' where id = ${Number(id)}`;
+    const conflict = await ada.post(path, { ...fieldsOf(page), price: '1.234' });
+    assert.equal(conflict.status, 409);
+    assert.match(readable(conflict), / 1\.234 2,500 /);
+    const refused = await ada.post(path, { ...fieldsOf(conflict), '_take.price': 'mine' });
+    assert.notEqual(refused.status, 303);
+    assert.equal(await stored('ware', 'price', id), '2.500');
+  });
+
   test('keeps its limits, which the error writes as the language does', async () => {
     await speak('de');
     const path = `/admin/ware/${await insert()}/`;

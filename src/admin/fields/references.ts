@@ -95,9 +95,6 @@ function namedAmong({ records, hasNext }: Found, text: string, isExact: boolean)
   return named.length > 0 || isExact || hasNext || records.length > 1 ? named : records;
 }
 
-/** Maximum texts for which one statement looks for records with these names. */
-const MAX_NAMES = 100;
-
 /** The records that have one of these texts as their name: as the first column of their label, which may be a number. */
 async function namesakesOf(
   context: AdminContext,
@@ -105,15 +102,12 @@ async function namesakesOf(
   texts: readonly string[],
 ): Promise<readonly Named[]> {
   const [first] = labelOrdering(resource);
-  const { type } = first?.column ?? {};
-  const names = texts.filter((text) => type?.operators.has('in') && type.parse(text, first!.column).fault === undefined); // prettier-ignore
-  const found: Named[] = [];
-  for (let start = 0; start < names.length; start += MAX_NAMES) {
-    const list = names.slice(start, start + MAX_NAMES).map(listItem).join(','); // prettier-ignore
-    const query = `${first?.name}__in=${encodeURIComponent(list)}&limit=${MAX_NAMES}`;
-    found.push(...(await context.browsing.labels(resource, { query, search: '' })).records);
-  }
-  return found;
+  if (!first?.column.type.operators.has('in')) return [];
+  const { column, name } = first;
+  const names = texts.filter((text) => column.type.parse(text, column).fault === undefined);
+  if (names.length === 0) return [];
+  const query = `${name}__in=${encodeURIComponent(names.map(listItem).join(','))}&limit=${MAX_COMPARED}`;
+  return (await context.browsing.labels(resource, { query, search: '' })).records;
 }
 
 /**

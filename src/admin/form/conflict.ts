@@ -78,8 +78,9 @@ export async function showConflict(
   const longTexts = await renderLongTexts(tooLong);
   const [mineNamed, theirsNamed] = await referencesIn(context, [{ typed }, now]);
   const shown = (field: FormField, one: Typed, other: Typed, named: typeof mineNamed): Html | string => {
-    const { text, isNull } = one;
+    const { text, isNull, fault } = one;
     if (text === '') return isNull ? nothing() : emptyText();
+    if (fault !== undefined) return text;
     return labelIn(named?.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
   };
   const rows = differencesOf(record, stored).flatMap(({ field, mine, theirs, changedBy }) => {

@@ -141,18 +141,16 @@ function choicesIn({ choiceLabels }: Readable, text: string): string[] {
   return [...(choiceLabels ?? [])].flatMap(([id, label]) => (label.trim().toLowerCase() === name ? id : []));
 }
 
-const TEMPORAL: ReadonlySet<string> = new Set(['date', 'datetime-local', 'time']);
-
 /** The values that a text can be by the type of a column; none if it is not written like one. Other texts are left to the column. */
 function valuesIn(column: Readable, text: string, writing: Writing): readonly string[] {
-  const { type } = column;
-  if (type.input.control === 'number') {
+  const { control, json } = column.type.input;
+  if (control === 'number') {
     const numbers = numbersIn(column, text, writing);
     return numbers.length > 0 || (!writing.isOpen && /[.,]/.test(text)) ? numbers : [text];
   }
-  if (type.input.json === 'boolean') return [YES.test(text) ? 'true' : NO.test(text) ? 'false' : text];
-  if (type.input.control === 'time') return [timeIn(text)];
-  return TEMPORAL.has(type.input.control) ? momentsIn(column, text, writing) : [text];
+  if (json === 'boolean') return [YES.test(text) ? 'true' : NO.test(text) ? 'false' : text];
+  if (control === 'time') return [timeIn(text)];
+  return control === 'date' || control === 'datetime-local' ? momentsIn(column, text, writing) : [text];
 }
 
 /** The elements of an array, as a column. */
