@@ -36,6 +36,8 @@ const COLUMNS = {
     choiceLabels: new Map([['o', 'Open'], ['1', '2'], ['2', 'Two']]),
   },
   decimals: { type: ARRAY_TYPES.decimal, castType: '_numeric', elementFacts: { castType: 'numeric', nullable: false } },
+  datetimes: { type: ARRAY_TYPES.datetime, castType: '_timestamp', elementFacts: { castType: 'timestamp', nullable: false } },
+  flags: { type: ARRAY_TYPES.boolean, castType: '_bool', elementFacts: { castType: 'bool', nullable: false } },
 } satisfies Record<string, Readable>; // prettier-ignore
 type Name = keyof typeof COLUMNS;
 
@@ -94,6 +96,7 @@ const TYPED: readonly (readonly [Name, string, string, string?])[] = [
   ['boolean', 'n', 'false'],
   ['boolean', '0', 'false'],
   ['boolean', 'maybe', 'maybe'],
+  ['flags', 'ja\nfaux', '[true,false]'],
   ['time', '8:30', '08:30:00'],
   ['time', '8:30 AM', '08:30:00'],
   ['time', '8:30 p. m.', '20:30:00'],
@@ -192,6 +195,8 @@ const STORED: Readonly<Record<Name, fc.Arbitrary<string>>> = {
   uuid: fc.uuid(),
   state: fc.constantFrom('o', '1'),
   decimals: fc.array(decimals, { minLength: 1 }).map((all) => JSON.stringify(all)),
+  datetimes: fc.array(moments, { minLength: 1 }).map((all) => JSON.stringify(all)),
+  flags: fc.array(fc.boolean(), { minLength: 1 }).map((all) => JSON.stringify(all)),
 };
 const ZONES = ['UTC', 'Europe/Zurich', 'America/Santiago', 'Asia/Kathmandu', 'Pacific/Apia'];
 

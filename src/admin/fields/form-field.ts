@@ -330,7 +330,8 @@ export class FormField {
     const isNow = isPresent(column.initial, column.type);
     const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
     const empty = isNow ? t('emptyMeansNow') : column.initial === undefined ? t('emptyMeansDefault') : '';
-    const zone = column.type.input.control === 'datetime-local' ? t('inZone', { zone: timeZone() }) : '';
+    const { input } = column.type.element ?? column.type;
+    const zone = input.control === 'datetime-local' ? t('inZone', { zone: timeZone() }) : '';
     return [column.help, arrayHint(column), left ? '' : empty, zone].filter(Boolean).join(' ');
   }
 
