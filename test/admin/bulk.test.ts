@@ -628,9 +628,9 @@ describe('bulk actions', () => {
   });
 
   const refused: [model: string, column: string, value: string, status: number, error: string, notice: RegExp][] = [
-    ['award', 'actor', 'Absent', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
-    ['award', 'film_id', '9', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
-    ['named', 'actor', 'Absent', 400, 'There is no such record (film_id, actor).', /An award needs a casting\./],
+    ['award', 'actor', 'Absent', 400, 'There is no such record (Film id, Actor).', /^(?!.*Conflict)/],
+    ['award', 'film_id', '9', 400, 'There is no such record (Film id, Actor).', /^(?!.*Conflict)/],
+    ['named', 'actor', 'Absent', 400, 'There is no such record (Film id, Actor).', /An award needs a casting\./],
     ['covert', 'actor', 'Absent', 400, 'There is no such record.', /One field has an error/],
     ['award', 'code', '8', 409, '', /Other records refer to this one/],
   ]; // prettier-ignore

@@ -59,7 +59,7 @@ describe('sets of columns that are unique together', () => {
     const refused = await ada.post('/admin/patient/-/add/', { ...fieldsOf(form), ...ann });
     assert.equal(refused.status, 409);
     const [text] = Object.values(errorsIn(refused));
-    assert.match(text ?? '', /Another record has these values together \(given, family, born\)/);
+    assert.match(text ?? '', /Another record has these values together \(Given, Family, Born\)/);
     assert.deepEqual(errorsIn(refused), { given: text, family: text, born: text });
   });
 
@@ -69,7 +69,7 @@ describe('sets of columns that are unique together', () => {
     const ids = made.map(({ id }) => String(id));
     const refused = await runBulk(ada, 'patient', { _action: 'set', _id: ids, _column: 'given', given: 'Eve' });
     assert.equal(refused.status, 409);
-    assert.match(readable(refused), /Must be unique together \(given, family, born\), so two records cannot have the same values\./);
+    assert.match(readable(refused), /Must be unique together \(Given, Family, Born\), so two records cannot have the same values\./);
   }); // prettier-ignore
 
   test('the OpenAPI document describes them for writers', async () => {

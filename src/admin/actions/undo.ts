@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { CHECK_AT_ONCE, SAVEPOINT, type Transaction } from '../../db/connection/transactions.ts';
+import { checkedAtEnd, SAVEPOINT, type Transaction } from '../../db/connection/transactions.ts';
 import { isKeyPart } from '../../db/schema/model.ts';
 import { Problem, notFound } from '../../errors.ts';
 import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
@@ -394,16 +394,17 @@ export function undo(context: RecordContext): Action {
       });
       const undoAll = ({ begin, end }: Once): Promise<string> =>
         inTransaction(async (operations, transaction) => {
-          const { send } = transaction;
           await begin(transaction);
           // After the first time of a form that is sent twice, nothing is left to undo.
           if (form.get('_plan') !== digestOf(plan)) throw new PlanChanged();
           if (!plan.needsPassword) for (const { guard } of plan.deletions) await guard?.(transaction);
-          await send(CHECK_AT_ONCE);
           const of = (action: string): Step[] => possible.filter((step) => step.action === action);
           // What was deleted comes first, in its order, so that others can refer to it; what was added last, from the end.
-          for (const group of [of('delete'), of('update'), of('create').reverse()])
-            await reverseAll({ ...context, caller }, operations, transaction, group);
+          const groups = [of('delete'), of('update'), of('create').reverse()];
+          await checkedAtEnd(transaction, async () => {
+            for (const group of groups)
+              await reverseAll({ ...context, caller }, operations, transaction, group);
+          });
           if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
           await assertSession(context);
           await end(transaction, text);

@@ -1,7 +1,7 @@
 // Saves a form: what it writes to its records, why a write was refused, and the message after it.
 import { asProblem, isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { addError, Problem, type FieldErrors } from '../../errors.ts';
+import { addError, errorOf, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
@@ -142,11 +142,15 @@ function namedErrors({ resource, prefix, fields }: FormRecord, errors: FieldErro
   return named;
 }
 
-/** All faults of a form that can be found without writing. */
-async function faultsOf({ operations, caller }: ResourceContext, save: Save): Promise<FieldErrors> {
+/** All faults of a form that can be found without writing. @param refused a record whose fault is known */
+async function faultsOf(
+  { operations, caller }: ResourceContext,
+  save: Save,
+  refused?: FormRecord,
+): Promise<FieldErrors> {
   const found: FieldErrors = {};
   for (const { record, fields, parent } of save.writes) {
-    if (!fields) continue;
+    if (!fields || record === refused) continue;
     const id = record.stored?.id;
     const errors = Object.entries(await operations.faults(record.resource, fields, { id, caller }));
     // The record of the page may not exist yet.
@@ -180,7 +184,10 @@ function refusalAt(context: ResourceContext, record: FormRecord, error: unknown)
     return { errors: { [`${prefix}_row`]: [error.message] }, status: 403 };
   const columns = fields.map(({ column }) => column);
   const { errors, notice, status } = refusalOf({ ...context, resource }, error, columns);
-  const named = namedErrors(record, errors);
+  const [text = '', ...others] = Object.values(errors).flat();
+  // The values of a row that another one has, too, are one fault.
+  const isOne = prefix !== '' && status === 409 && others.length > 0;
+  const named = isOne ? errorOf(`${prefix}_row`, text) : namedErrors(record, errors);
   if (prefix === '' || notice === undefined || status >= 500) return { errors: named, notice, status };
   addError(named, `${prefix}_row`, notice);
   return { errors: named, status };
@@ -202,7 +209,7 @@ export async function trySave<T>(
     const refusal = refusalAt(context, save.current, error);
     const isPartial = [400, 409].includes(refusal.status) && Object.keys(refusal.errors).length > 0;
     return isPartial
-      ? { ...refusal, errors: { ...(await faultsOf(context, save)), ...refusal.errors } }
+      ? { ...refusal, errors: { ...(await faultsOf(context, save, save.current)), ...refusal.errors } }
       : refusal;
   }
 }

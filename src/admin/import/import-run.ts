@@ -1,7 +1,7 @@
 // Imports a file in one transaction, as a trial for the preview or for good, and tallies what that changes.
 import { createHash, type Hash } from 'node:crypto';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
+import { checkedAtEnd, SAVEPOINT } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -145,6 +145,8 @@ function errorsOf(error: unknown): FieldErrors {
   if (!problem || problem.status >= 500) throw error;
   const { errors = {}, message } = problem;
   const texts = Object.values(errors).flat();
+  // The values that another record has, too, are one fault.
+  if (problem.status === 409 && texts.length > 1) return { [WHOLE_ROW]: texts.slice(0, 1) };
   // The errors of the columns may be the text that the resource has for the rule.
   const isSaid = problem instanceof BrokenRule ? texts.includes(message) : texts.length > 0;
   return isSaid ? errors : { [WHOLE_ROW]: [message], ...errors };
@@ -165,7 +167,7 @@ export async function runImportFile(
   submission: string | undefined,
 ): Promise<ImportOutcome | 'alreadyDone'> {
   const { caller, resource, inTransaction, sessions, token, report } = context;
-  const tally = createTally(resource, mapping);
+  let tally = createTally(resource, mapping);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
     await inTransaction(async (operations, transaction) => {
@@ -206,10 +208,12 @@ export async function runImportFile(
         return outcomes;
       }
 
-      await send(CHECK_AT_ONCE);
-      for await (const group of matchRows(run, resource, mapping, rows, yieldIfDue))
-        (await importRows(group)).forEach(tally.add);
-      outcome = tally.outcome();
+      outcome = await checkedAtEnd(transaction, async () => {
+        tally = createTally(resource, mapping);
+        for await (const group of matchRows(run, resource, mapping, rows, yieldIfDue))
+          (await importRows(group)).forEach(tally.add);
+        return tally.outcome();
+      });
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);
       const detail = { resource: resource.name, ...outcome.counts };

@@ -1,7 +1,7 @@
 // Processes a form only once, even if it is sent twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
+import { checkedAtEnd, type Transaction } from '../../db/connection/transactions.ts';
 import { inBatch, type Caller } from '../../resources/access/access.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from './admin-context.ts';
@@ -107,9 +107,7 @@ export async function saveOnce(
     context.inTransaction(async (operations, transaction) => {
       await once.begin(transaction);
       isRepeated = false;
-      // The operation explains the error of a deferred constraint, which the commit would throw after it.
-      await transaction.send(CHECK_AT_ONCE);
-      const saved = await save(operations, transaction);
+      const saved = await checkedAtEnd(transaction, () => save(operations, transaction));
       await once.end(transaction, saved.id);
       return saved.id;
     }),

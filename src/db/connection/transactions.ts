@@ -28,8 +28,29 @@ export const SAVEPOINT = {
   rollBack: 'rollback to savepoint part',
   release: 'release savepoint part',
 };
-/** Checks deferred constraints with each statement, so that an error belongs to its record. */
+/** Checks deferred constraints, and from then on with each statement. */
 export const CHECK_AT_ONCE = 'set constraints all immediate';
+
+/**
+ * Checks deferred constraints after the work, so that its records may swap values. If that fails, the work is done again with a check
+ * after each statement, whose error belongs to its record.
+ */
+export async function checkedAtEnd<T>(
+  { send }: Pick<Transaction, 'send'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  await send('savepoint whole');
+  const done = await work();
+  try {
+    await send(CHECK_AT_ONCE);
+    return done;
+  } catch (error) {
+    if (!isDatabaseError(error) || isConnectionError(error)) throw error;
+  }
+  await send('rollback to savepoint whole');
+  await send(CHECK_AT_ONCE);
+  return work();
+}
 
 /** PostgreSQL would compile the long statements that read the catalog, which takes seconds, and run them in milliseconds. */
 const WITHOUT_JIT = 'set local jit = off';

@@ -176,7 +176,7 @@ function buildForeignKey(
 function uniquesOf(
   found: CatalogTable | undefined,
   columns: readonly Column[],
-): Pick<Model, 'uniques' | 'wholeUniques'> {
+): Pick<Model, 'uniques' | 'wholeUniques' | 'lateUniques'> {
   const uniques = (found?.indexes ?? [])
     .filter(({ unique }) => unique)
     .map((index) => ({
@@ -185,6 +185,7 @@ function uniquesOf(
     }));
   return {
     uniques: new Map(uniques.map((index) => [index.name, index.columns])),
+    lateUniques: new Set(uniques.filter(({ deferred }) => deferred).map((index) => index.columns)),
     wholeUniques: uniques
       .filter(
         ({ partial, fields, columns: { length } }) => !partial && length > 0 && length === fields.length,

@@ -153,6 +153,7 @@ select coalesce(json_agg(json_build_object(
       'name', ic.relname,
       'unique', i.indisunique,
       'primary', i.indisprimary,
+      'deferred', exists (select from pg_constraint d where d.conindid = i.indexrelid and d.conrelid = c.oid and d.condeferred),
       'partial', i.indpred is not null or i.indexprs is not null or not i.indisvalid,
       'fields', (
         select coalesce(json_agg(a.attname order by k.n), '[]')

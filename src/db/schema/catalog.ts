@@ -66,6 +66,8 @@ export interface CatalogIndex {
   readonly inExpressions: readonly string[];
   readonly unique: boolean;
   readonly primary: boolean;
+  /** PostgreSQL checks it at the commit. */
+  readonly deferred: boolean;
   /** Covers only some rows, indexes expressions, or is invalid. */
   readonly partial: boolean;
 }

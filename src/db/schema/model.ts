@@ -97,6 +97,8 @@ export interface Model {
   readonly uniqueSets: readonly (readonly Column[])[];
   /** The columns of each unique index that is neither partial nor on expressions. A query by these columns can use it. */
   readonly wholeUniques: readonly (readonly Column[])[];
+  /** Those that PostgreSQL checks at the commit. */
+  readonly lateUniques: ReadonlySet<readonly Column[]>;
   /** The names of the columns in the database that each check or exclusion constraint uses, by its `ruleKey`. */
   readonly rules: ReadonlyMap<string, readonly string[]>;
 }

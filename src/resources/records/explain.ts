@@ -32,7 +32,7 @@ import {
   trialOfDefaults,
 } from '../../query/statements/conflict-statements.ts';
 import type { Change, WritePlan } from '../../query/statements/write-plan.ts';
-import { absentReference, FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
+import { absentReference, FOREIGN_KEY_VIOLATION, namesOf } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';
 
 export const UNIQUE_VIOLATION = '23505';
@@ -61,7 +61,7 @@ type Referring = Pick<ResourceView, 'model' | 'excluded'>;
 export interface Attempt {
   readonly resource: Pick<
     ResourceView,
-    'model' | 'recording' | 'owner' | 'output' | 'constraints' | 'databaseErrors' | 'visibility'
+    'model' | 'recording' | 'owner' | 'output' | 'constraints' | 'databaseErrors' | 'visibility' | 'seenBy'
   >;
   readonly kind: WritePlan['kind'];
   /** Whether errors name the fields of a record, those of an array by their positions, or what is set in a selection. */
@@ -304,7 +304,7 @@ function duplicateMessage(
   const isSelection = scope === 'selection';
   const known = columns.filter((column) => resource.output.includes(column) || isSent(column, records));
   if (known.length < 2) return { code: isSelection ? 'valueMustBeUnique' : 'valueTaken' } as const;
-  const params = { fields: known.map(({ key }) => key).join(', ') };
+  const params = { fields: namesOf(known, resource) };
   return { code: isSelection ? 'valuesMustBeUnique' : 'valuesTaken', params } as const;
 }
 
@@ -341,7 +341,7 @@ export async function addDuplicates(
   const { records, resource } = attempt;
   for (const columns of resource.model.wholeUniques) {
     const values = valuesOf(records[0] ?? [], columns);
-    if (!values) continue;
+    if (!values || resource.model.lateUniques.has(columns)) continue;
     const [isTaken] = await database.run(duplicatesStatement(resource.model, columns, [values], id), 'write');
     const message = duplicateMessage(columns, { ...attempt, scope: 'record' });
     for (const { key } of isTaken ? columns : []) addError(errors, key, message);
@@ -381,24 +381,24 @@ async function duplicatesInArray(attempt: Attempt, database: Run): Promise<Viola
  */
 async function missingReference(
   error: DatabaseError,
-  { scope, records, resource: { model, owner, output } }: Attempt,
+  { scope, records, resource }: Attempt,
   database: Run,
 ): Promise<Explanation | undefined> {
   const { constraint_name: name } = error;
+  const { model, owner, output } = resource;
   const found =
     name !== undefined && isOfTable(model, error) && !isInFunction(error)
       ? foreignKeysOf(model).find(({ constraint }) => constraint === name)
       : undefined;
   if (!found || found === owner) return undefined;
   const isKnown = (part: Column): boolean => output.includes(part) || isSent(part, records);
-  const { parts, message } = absentReference(found, isKnown);
+  const { parts, message } = absentReference(found, isKnown, resource);
   if (scope === 'array') {
     const places = await missingInArray(found, records, model, database);
     const paths = places.flatMap((index) => parts.map(({ key }) => [index, key]));
     if (paths.length > 0)
       return { status: 400, code: 'invalidBody', violations: paths.map((path) => ({ path, ...message })) };
-    const fields = parts.map(({ key }) => key).join(', ');
-    return { status: 400, code: 'absentReferences', params: { fields } };
+    return { status: 400, code: 'absentReferences', params: { fields: namesOf(parts, resource) } };
   }
   const named = scope === 'selection' ? parts.filter((part) => isSent(part, records)) : parts;
   const violations = named.map(({ key }): Violation => ({ path: [key], ...message }));
@@ -562,9 +562,14 @@ function answerTo(
     return made;
   };
   if (text !== undefined) return shown(text);
+  const said = (what: string): Problem =>
+    shown(what === '' ? message : `${message.replace(/\.$/, '')}: ${what}`);
+  if (explanation && isUnnamed(error, explanation) && resource.seenBy.surface === 'admin') {
+    const columns = duplicateColumns(model, error).filter((column) => output.includes(column));
+    return said(`${namesOf(columns, resource)} (${error.constraint_name ?? ''})`.trim());
+  }
   // The message about a missing value contains the name of its column.
   const isNameHidden = error.code === '23502' && !output.some(({ field }) => field === error.column_name);
   if (!isShown || isNameHidden || explanation || !isRuleError(error)) return problem;
-  const said = withConstraint(error);
-  return shown(said === '' ? message : `${message.replace(/\.$/, '')}: ${said}`);
+  return said(withConstraint(error));
 }

@@ -14,6 +14,10 @@ import { isAlwaysShown, type ResourceView } from '../access/resource-view.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
 
+/** The names of columns: for people their titles, for programs their keys. */
+export const namesOf = (columns: readonly Column[], { seenBy }: Pick<ResourceView, 'seenBy'>): string =>
+  columns.map(({ title, key }) => (seenBy.surface === 'admin' ? title : key)).join(', ');
+
 /**
  * The error of a foreign key that refers to no record, and the columns whose fields it names.
  * @param known the columns that the caller has sent or may see
@@ -21,9 +25,10 @@ export const FOREIGN_KEY_VIOLATION = '23503';
 export function absentReference(
   foreignKey: Column,
   known: (part: Column) => boolean,
+  resource: Pick<ResourceView, 'seenBy'>,
 ): { readonly parts: readonly Column[]; readonly message: Message } {
   const parts = partsOf(foreignKey).filter(known);
-  const fields = parts.map(({ key }) => key).join(', ');
+  const fields = namesOf(parts, resource);
   return {
     parts,
     message: parts.length === 1 ? { code: 'noSuchRecord' } : { code: 'noSuchRecordOf', params: { fields } },
@@ -79,6 +84,7 @@ export function addReferenceChecks(
     const absent = absentReference(
       foreignKey,
       (part) => foreignKey.parts === undefined || output.includes(part) || isSent(part),
+      resource,
     );
     const fieldNames = foreignKey.parts ? absent.parts.map(({ key }) => key) : [sentAs(foreignKey)];
     const fault = isOutOfScope(references, resource)
