@@ -7,7 +7,6 @@ import { StartError } from './errors.ts';
 import { authenticateRequest } from './http/auth/authenticate-request.ts';
 import { createLogger, type LogWriter } from './http/observability/logger.ts';
 import { Connection } from './http/server/connection.ts';
-import { exactJson } from './resources/records/json-fields.ts';
 import { fetchAs } from './http/server/program-requests.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
@@ -15,6 +14,7 @@ import type { AdminArea } from './resources/definition/admin-area.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 import type { Roles } from './resources/definition/roles.ts';
+import { exactJson } from './resources/definition/validators.ts';
 import { createService, requireRegistry, type Prepared } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';

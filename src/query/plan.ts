@@ -5,7 +5,15 @@ import type { Operator } from '../db/types/column-type.ts';
 import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './parse/filter-values.ts';
-import { guessed, guessName, unknownName, unknownRest, withGuess, type Fault } from './parse/guesses.ts';
+import {
+  elementsInstead,
+  guessed,
+  guessName,
+  unknownName,
+  unknownRest,
+  withGuess,
+  type Fault,
+} from './parse/guesses.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 import { messageOf, type Message } from '../messages.ts';
@@ -243,16 +251,7 @@ function planFilter(
   }
   if (!column.type.operators.has(operator)) return unknownRest(rest, column.type.operators);
   const parsed = filterValues(operator, filter.values, column);
-  if ('fault' in parsed) {
-    const { fault, parts, values } = { ...parsed, ...filter };
-    const path = parts.slice(0, parts.length - rest.length);
-    const isElement = (): boolean =>
-      column.type.element !== undefined && !('fault' in filterValues('contains', values, column));
-    return {
-      fault,
-      withGuess: () => withGuess(fault, isElement() ? [...path, 'contains'].join('__') : undefined),
-    };
-  }
+  if ('fault' in parsed) return elementsInstead(parsed.fault, filter, rest, column);
   const { values } = parsed;
   let fault = budget.digits.take(parsed.addedDigits);
   if (operator === 'like' || operator === 'ilike') fault ??= budget.takePatterns(values);

@@ -14,8 +14,9 @@ import {
   type ActionRecord,
 } from '../../resources/definition/custom-action.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
+import { exactJson } from '../../resources/definition/validators.ts';
 import { parseField } from '../../resources/records/checked-body.ts';
-import { exactJson, parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
 import { boundedForm, FormField, type TypedValues } from '../fields/form-field.ts';

@@ -1,9 +1,11 @@
 // Guesses at what a client means by a name that a query cannot use.
+import type { Column } from '../../db/schema/model.ts';
 import type { Operator } from '../../db/types/column-type.ts';
 import { excerpt, type FieldErrors } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
 import { similarName } from '../../similar-names.ts';
-import { OPERATORS } from './filter-values.ts';
+import { filterValues, OPERATORS } from './filter-values.ts';
+import type { FilterQuery } from './grammar.ts';
 
 /** Maximum guesses at what the names of a query mean. */
 const MAX_GUESSES = 5;
@@ -77,4 +79,20 @@ export function unknownRest(
     return isOperator ? undefined : guessName(name, [...operators, ...namesOf()]);
   };
   return { fault, withGuess: () => withGuess(fault, guess()) };
+}
+
+/** The fault of the values of a filter, and of a column of arrays whose elements they are, the filter that takes them. */
+export function elementsInstead(
+  fault: Message,
+  { parts, values }: Pick<FilterQuery, 'parts' | 'values'>,
+  rest: readonly string[],
+  column: Column,
+): Fault {
+  const path = parts.slice(0, parts.length - rest.length);
+  const isElement = (): boolean =>
+    column.type.element !== undefined && !('fault' in filterValues('contains', values, column));
+  return {
+    fault,
+    withGuess: () => withGuess(fault, isElement() ? [...path, 'contains'].join('__') : undefined),
+  };
 }

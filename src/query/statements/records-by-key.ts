@@ -1,10 +1,17 @@
 // Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
 import { join, LARGE, MAX_KEYS, Parameters, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
-import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
-import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import {
+  type RawRow,
+  type Statement,
+  createStatement,
+  nothing,
+  number,
+  text as textOf,
+} from '../../db/rows.ts';
+import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT, type Projection, type RowVisibility } from '../plan.ts';
-import { source } from '../source.ts';
+import { allRows, source } from '../source.ts';
 import { isPlainRead } from '../read.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 
@@ -55,6 +62,19 @@ export function matchedRecordsStatement(
       })),
   );
 }
+
+/** Waits until no other transaction has locked a record. @param lock the one that it then could have */
+export const untilUnlocked = (
+  model: Model,
+  id: string,
+  lock: 'update' | 'no key update',
+): Statement<void> => ({
+  ...createStatement(
+    sql`select true from ${allRows(model, ROOT)} where ${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)} for ${raw(lock)} of ${raw(ROOT)}`,
+    nothing,
+  ),
+  record: `${model.table} ${id}`,
+});
 
 /** A record and the position of its id in a list, from 0. */
 export interface IndexedRecord {

@@ -16,7 +16,6 @@ import {
   booleans,
   createStatement,
   isTrue,
-  nothing,
   number,
   text,
   type RawRow,
@@ -55,6 +54,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
+import { untilUnlocked } from './records-by-key.ts';
 import { readBackOf, type ReadBack, type WrittenCells } from './read-back.ts';
 import {
   keyInsert,
@@ -421,8 +421,8 @@ function foundSql(
   rows: BoundRows,
   lock: 'update' | 'no key update',
 ): Fragment {
-  const nowait = 'id' in rows && rows.isNowait ? ' nowait' : '';
-  const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}${nowait}`) : EMPTY;
+  const wait = 'id' in rows && rows.isNowait ? ' nowait' : '';
+  const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}${wait}`) : EMPTY;
   const row = servedRow(ROOT, model);
   if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
   const { id, versions, precondition, allowed } = rows;
@@ -630,20 +630,6 @@ function bindChange(change: Change, add: Parameters['add']): BoundChange {
   };
 }
 
-/** See `Statement.untilUnlocked`. */
-function untilUnlocked(
-  target: WriteTarget,
-  { kind, rows, author }: UpdatePlan<RecordRow> | DeletePlan<RecordRow>,
-): Statement<void> {
-  const parameters = new Parameters();
-  const bound = bindRows(target, { ...rows, mayWait: true }, author, parameters);
-  const found = foundSql(target, bound, kind === 'update' ? 'no key update' : 'update');
-  const sent = parameters.compile(sql`with ${found} select from "vitrine found"`);
-  return { text: sent, values: parameters.values, decode: nothing, record: recordOf(target, rows) };
-}
-
-const recordOf = ({ model }: WriteTarget, { id }: RecordRow): string => `${model.table} ${id}`;
-
 function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Statement<unknown> {
   const parameters = new Parameters();
   const isUpdate = plan.kind === 'update';
@@ -654,7 +640,7 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   // An update without changes records nothing.
   const isRecorded = recorded && !(isUpdate && changes.length === 0);
   const isChange = isUpdate && changes.length > 0;
-  const { readBack } = target;
+  const { readBack, model } = target;
   const isReadBack = isUpdate && readBack !== undefined;
   const { required } = plan;
   const masks = 'id' in rows;
@@ -673,15 +659,16 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows, bound), build);
   const { values } = parameters;
   if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
-  const { rows: row } = plan;
-  const { id } = row;
+  const { id } = plan.rows;
   return {
     text: sent,
     values,
     decode: isUpdate ? readUpdated : readDeleted,
-    record: recordOf(target, row),
+    record: `${model.table} ${id}`,
     untilUnlocked:
-      'id' in rows && rows.isNowait ? () => untilUnlocked(target, { ...plan, rows: row }) : undefined,
+      'id' in rows && rows.isNowait
+        ? () => untilUnlocked(model, id, isUpdate ? 'no key update' : 'update')
+        : undefined,
     // So that the history has every row that the database changes: another transaction's change since the snapshot is an error.
     isSnapshot: !isUpdate && target.cascades.length > 0,
     followUp: isReadBack

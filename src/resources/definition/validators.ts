@@ -71,6 +71,22 @@ export function jsonOf(value: unknown): string | undefined {
   }
 }
 
+/** @throws TypeError for a value that JSON would leave out or turn into null, named by its path */
+function assertInJson(value: unknown, path: readonly string[]): void {
+  const isLost = ['undefined', 'function', 'symbol'].includes(typeof value);
+  if (isLost || (typeof value === 'number' && !Number.isFinite(value)))
+    throw new TypeError(`${path.join('.')} is ${String(value)}, which JSON cannot contain`);
+  if (typeof value !== 'object' || value === null) return;
+  const entries = Array.isArray(value) ? value.entries() : Object.entries(value);
+  for (const [key, one] of entries) assertInJson(one, [...path, String(key)]);
+}
+
+/** The JSON of what a program writes. Bigints become strings, since numbers would lose digits. @throws TypeError */
+export function exactJson(body: object): string {
+  assertInJson(body, []);
+  return JSON.stringify(body, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+}
+
 /** A value as the registry file may write it, for messages. */
 export function printed(value: unknown): string {
   const text = jsonOf(value) ?? (typeof value === 'function' ? String(value) : inspect(value));

@@ -118,19 +118,16 @@ export function checkKey(value: string, { castType }: Column): Parsed {
   return { fault: messageOf('noAddress'), value };
 }
 
-/** A value that a record may keep. */
-interface Kept {
-  readonly value: string | null;
-  readonly isText?: boolean;
-}
-
 /** The check that a value is the present one. @param fault of any other value */
-const isKept = (column: Column, key: string, { value, isText }: Kept, fault: Message): Check => ({
-  column,
+const isKept = (
+  column: Column,
+  key: string,
+  value: string | null,
+  fault: Message,
+  isText = false,
+): Check => ({
+  ...{ column, fieldNames: [key], fault, kind: isText ? 'unchangedText' : 'unchanged' },
   value: column.isPassword && value !== null ? saltedDigest(value) : value,
-  kind: isText === true ? 'unchangedText' : 'unchanged',
-  fieldNames: [key],
-  fault,
 });
 
 /** Checks a field of a PUT that the caller may not set. As it was read, it is ignored. */
@@ -140,12 +137,11 @@ function checkKept(
   resource: ResourceView,
   { checks, errors, digits }: CheckedBody,
 ): void {
-  const parsed: Partial<Kept> & Pick<Parsed, 'addedDigits'> =
-    sent.value === null ? { value: null } : parseField(sent, column);
-  const { value, addedDigits } = parsed;
+  const { value: given, addedDigits, isText } = parseField(sent, column);
+  const value = sent.value === null ? null : given;
   const fault = messageOf('notSettable');
-  if (value !== undefined && digits.take(addedDigits) === undefined && isAlwaysShown(resource, column))
-    checks.push(isKept(column, key, { ...parsed, value }, fault));
+  if (value !== undefined && isAlwaysShown(resource, column) && digits.take(addedDigits) === undefined)
+    checks.push(isKept(column, key, value, fault, isText));
   else addError(errors, key, fault);
 }
 
@@ -180,7 +176,7 @@ function checkField(
   if (parsed.fault === undefined) {
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
-    body.checks.push(isKept(column, key, { ...parsed, value: parsed.value }, parsed.fault));
+    body.checks.push(isKept(column, key, parsed.value, parsed.fault, parsed.isText));
   } else {
     addError(body.errors, key, parsed.fault);
   }

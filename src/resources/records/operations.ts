@@ -264,8 +264,7 @@ export function createOperations(
 
     async remove(resource: ResourceView, idText: string, caller: Caller, versions: Versions): Promise<void> {
       const id = requireId(resource, idText);
-      const allowed = resource.allowed('delete');
-      const rows = { id, versions: rowVersions(resource, versions), allowed, mayWait };
+      const rows = { id, versions: rowVersions(resource, versions), allowed: resource.allowed('delete'), mayWait }; // prettier-ignore
       const author = resource.writes.cascades.length > 0 ? inBatch(caller) : caller;
       const statement = compileWrite(resource.writes, { kind: 'delete', rows, author });
       // The foreign key of a view is only in the registry, so it blocks no deletion.
