@@ -268,6 +268,39 @@ describe('vitrine check', () => {
     });
   }
 
+  test('says that a required column keeps those from adding records who may, but not set it', async (t) => {
+    await database.sql`create table parcel (id serial primary key, weight integer not null, label text not null)`;
+    await database.sql`grant all on parcel, parcel_id_seq to ${database.sql(role)}`;
+    t.after(() => database.sql`drop table parcel`);
+    const label = { type: 'text' };
+    const weight = { type: 'integer' };
+    const remedy = '. Let them set it, give it a default or null: true, or keep them from adding';
+    const found = async (parcel: object, columns: object = { weight, label }): Promise<string[]> => {
+      const resources = [USER, { model: 'parcel', columns, read: 'default', access: 'user', ...parcel }];
+      const { stdout, code } = await check(resources, { words: ['check', '--json'] });
+      assert.equal(code, 0, stdout);
+      const { warnings } = JSON.parse(stdout) as { warnings: Warned[] };
+      return warnings.filter(({ kind }) => kind === 'no-add').map(({ text }) => text.replace(remedy, ''));
+    };
+    const away = (who: string, column = 'weight'): string[] => [
+      `parcel: ${column} is required, but these may add records and not set it: ${who}`,
+    ];
+    const hidden = { exclude: ['weight'], readonly: ['weight'] };
+    assert.deepEqual(await found({}), []);
+    assert.deepEqual(await found({ readonly: ['weight'] }), away('users by POST, admins by POST'));
+    assert.deepEqual(await found(hidden), away('users by POST, admins by POST'));
+    assert.deepEqual(
+      await found({}, { weight: { ...weight, write: 'admin' }, label }),
+      away('users by POST'),
+    );
+    assert.deepEqual(await found({ admin: hidden }), away('admins in the admin area'));
+    assert.deepEqual(
+      await found({ ...hidden, methods: ['GET', 'PUT'], admin: { ...hidden, allow: ['change'] } }),
+      [],
+    );
+    assert.deepEqual(await found({ exclude: ['weight'] }), []);
+  });
+
   test('says that users may set the logins of others, unless they are read-only or only in new records', async () => {
     const readonly = ['active', 'admin'];
     const user = { ...USER, access: 'user', readonly };
@@ -282,7 +315,7 @@ describe('vitrine check', () => {
     const named = await check([{ ...user, readonly: [...readonly, 'password'] }, BOOK]);
     assert.match(named.stderr, /user lets every user set username of all other users:/);
     for (const change of [
-      { readonly: [...readonly, 'username', 'password'] },
+      { readonly: [...readonly, 'username', 'password'], methods: ['GET', 'PUT'] },
       { methods: ['GET', 'POST'] },
     ]) {
       assert.deepEqual(countedIn(await check([{ ...user, ...change }, BOOK], { words })), []);

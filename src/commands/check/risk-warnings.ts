@@ -8,11 +8,12 @@ import { unfilledFault } from '../../db/schema/schema-differences.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
 import { POWERFUL, userFactsOf, type AccessSettings, type Grant } from '../../resources/access/rights.ts';
-import { settingGrants } from '../../resources/access/who-may.ts';
+import { apiSubjects, settingGrants } from '../../resources/access/who-may.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 import { listsOf } from '../../resources/check/check-roles.ts';
 import { namedRoles } from '../../resources/definition/roles.ts';
+import { isRequired } from '../../resources/records/checked-body.ts';
 import type { Schema } from '../../resources/setup/schema-setup.ts';
 import {
   hasLogins,
@@ -292,6 +293,29 @@ const additionWarnings = ({ resources, served, adminResources }: RiskInput): War
     }));
   });
 
+/** The required columns that keep those from adding records who may, because they may not set them. */
+const requiredWarnings = ({ served, areas }: RiskInput): Warning[] =>
+  [...served.values()].flatMap((resource) => {
+    const { name, model, owner, roles } = resource;
+    const required = model.columns.filter((column) => isRequired(column) && column !== owner);
+    return (model.isTable ? required : []).flatMap((column) => {
+      const inApi = apiSubjects(roles).filter(({ access }) => {
+        const view = resource.for(access);
+        return view.rights.create.length > 0 && settingGrants(view, 'create', column).length === 0;
+      });
+      const inArea = [...areas].filter(([, area]) => {
+        const view = area.get(name);
+        return view?.may.has('add') && grantsOfForms(view, 'add', column).length === 0;
+      });
+      const away = [
+        ...inApi.map((one) => `${one.name} by POST`),
+        ...inArea.map(([one]) => `${one.name} in the admin area`),
+      ];
+      const text = `${name}: ${column.name} is required, but these may add records and not set it: ${away.join(', ')}. Let them set it, give it a default or null: true, or keep them from adding`;
+      return warnIf(away.length > 0, 'no-add', text);
+    });
+  });
+
 /** The column that a path leads to, and its model. */
 function follow(model: Model, path: readonly string[]): { model: Model; column: Column } | undefined {
   const [head = '', ...rest] = path;
@@ -374,6 +398,7 @@ export const warningsOf = (input: RiskInput): Warning[] => [
   ...policyWarnings(input),
   ...identityWarnings(input),
   ...additionWarnings(input),
+  ...requiredWarnings(input),
   ...viewWarnings(input.resources, input.schema).map((text): Warning => ({ kind: 'view', text })),
   ...comparisonWarnings(input),
   ...speedWarnings(input),

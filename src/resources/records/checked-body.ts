@@ -241,7 +241,7 @@ export async function checkBody(
     const action = isUpdate ? 'update' : 'create';
     if (isIgnored(column, resource, action)) {
       // An excluded column must not be named. The database rejects the record instead.
-      if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
+      if (!isUpdate && isRequired(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, messageOf('requiredReadonly'));
       else if (
         writing.isStrict &&
@@ -255,7 +255,7 @@ export async function checkBody(
     if (!resource.settable[action].has(column) && !(isUpdate && isKeyPart(model, column))) {
       if (field && isUpdate) checkKept(column, field, resource, body);
       else if (field) addError(body.errors, field[0], messageOf('notSettable'));
-      else if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
+      else if (!isUpdate && isRequired(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, messageOf('requiredNotSettable'));
       continue;
     }
@@ -263,7 +263,7 @@ export async function checkBody(
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
     else if (field) checkField(column, field, resource, isUpdate, body);
-    else if (!isUpdate && isMissing(column) && column !== owner)
+    else if (!isUpdate && isRequired(column) && column !== owner)
       addError(body.errors, column.key, messageOf('required'));
   }
   addUnknown(fields, known, body.errors);
@@ -290,4 +290,5 @@ function addUnknown(fields: JsonFields, known: ReadonlySet<string>, errors: Fiel
 }
 
 /** Whether an INSERT that leaves the column out would fail. */
-const isMissing = (column: Column): boolean => !column.nullable && !column.hasDefault && !column.generated;
+export const isRequired = (column: Column): boolean =>
+  !column.nullable && !column.hasDefault && !column.generated;
