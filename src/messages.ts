@@ -228,6 +228,7 @@ export const ENGLISH_MESSAGES = {
   // Values of a type.
   notNull: 'must not be null',
   notOneOf: 'must be one of {names}',
+  notLabel: 'must be one of {names}, which were the values of its type when the service started',
   notString: 'must be a string',
   nulCharacter: 'must not contain a NUL character',
   loneSurrogate: 'must not contain a lone surrogate',

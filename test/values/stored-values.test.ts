@@ -2,8 +2,21 @@
 // sent back.
 import assert from 'node:assert/strict';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
-import { assertFindable, assertRoundTrip, type WritableService, useWritable } from '../db/helpers.ts';
-import { closedAfter, type Answer, MAJOR_VERSION, startService } from '../support.ts';
+import {
+  assertFindable,
+  assertRoundTrip,
+  startWith,
+  type WritableService,
+  useWritable,
+} from '../db/helpers.ts';
+import {
+  closedAfter,
+  type Answer,
+  MAJOR_VERSION,
+  startBeside,
+  startService,
+  type TestService,
+} from '../support.ts';
 import { user } from '../../src/resources/registry.ts';
 import { describe, test } from 'node:test';
 
@@ -262,4 +275,31 @@ test('a value that an enum does not have is 400 and named, in a filter and in a 
     assert.deepEqual([status, Object.keys(json.errors ?? {})], [400, [query.split('=')[0]]], query);
   }
   assert.equal((await service.request('/api/felt/?mood__in=sad,glad')).status, 200);
+});
+
+test('a value that is added to an enum is read, and taken after the next start, as the errors say until then', async (t) => {
+  const tables = `create type mood as enum ('sad', 'glad'); create table feeling (id serial primary key, mood mood not null, moods mood[])`;
+  const resources: Resource[] = [
+    user,
+    {
+      model: 'feeling',
+      columns: { mood: { type: 'text' }, moods: { type: 'array', of: 'text', null: true } },
+      access: 'user',
+    },
+  ];
+  const service = closedAfter(t, await startWith(resources.slice(1), tables));
+  await service.sql`alter type mood add value 'calm'`;
+  await service.sql`insert into feeling (mood) values ('calm')`;
+  assert.equal((await service.request('/api/feeling/1/')).json.mood, 'calm');
+  const said = 'must be one of sad, glad, which were the values of its type when the service started';
+  const post = (one: Pick<TestService, 'request'>, body: unknown) =>
+    one.request('/api/feeling/', { method: 'POST', user: 'ada', body });
+  const refused = await post(service, { mood: 'calm', moods: ['sad', 'calm'] });
+  assert.equal(refused.status, 400);
+  assert.deepEqual(refused.json.errors, { mood: [said], moods: [`element 2: ${said}`] });
+  const filtered = await service.request('/api/feeling/?mood=calm');
+  assert.deepEqual([filtered.status, filtered.json.errors], [400, { mood: [said] }]);
+  const next = closedAfter(t, await startBeside(service.url, resources));
+  assert.equal((await post(next, { mood: 'calm', moods: ['calm'] })).status, 201);
+  assert.equal((await next.request('/api/feeling/?mood=calm')).json.objects.length, 2);
 });

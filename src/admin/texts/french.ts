@@ -1108,6 +1108,7 @@ export const FRENCH_MESSAGES: Messages = {
   // Values of a type.
   notNull: 'ne doit pas être null',
   notOneOf: 'doit être l’un de {names}',
+  notLabel: 'doit être l’un de {names}, les valeurs de son type au démarrage du service',
   notString: 'doit être un texte',
   nulCharacter: 'ne doit pas contenir de caractère NUL',
   loneSurrogate: 'ne doit pas contenir de demi-code isolé',

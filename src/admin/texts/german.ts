@@ -1104,6 +1104,7 @@ export const GERMAN_MESSAGES: Messages = {
   // Values of a type.
   notNull: 'darf nicht null sein',
   notOneOf: 'muss eines von {names} sein',
+  notLabel: 'muss eines von {names} sein, den Werten des Typs beim Start des Dienstes',
   notString: 'muss ein Text sein',
   nulCharacter: 'darf kein NUL-Zeichen enthalten',
   loneSurrogate: 'darf kein einzelnes Surrogat enthalten',

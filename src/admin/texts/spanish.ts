@@ -1087,6 +1087,7 @@ export const SPANISH_MESSAGES: Messages = {
   // Values of a type.
   notNull: 'no debe ser null',
   notOneOf: 'debe ser uno de {names}',
+  notLabel: 'debe ser uno de {names}, los valores de su tipo al iniciarse el servicio',
   notString: 'debe ser un texto',
   nulCharacter: 'no debe contener un carácter NUL',
   loneSurrogate: 'no debe contener un sustituto suelto',

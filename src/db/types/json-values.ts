@@ -41,7 +41,7 @@ export function checkText(value: unknown, { maxLength, labels, pattern }: Omit<F
   const fault = textFault(value);
   if (fault) return { fault };
   if (labels && !labels.includes(value))
-    return { fault: messageOf('notOneOf', { names: labels.join(', ') }) };
+    return { fault: messageOf('notLabel', { names: labels.join(', ') }) };
   // A text has at most as many characters as UTF-16 units, so most texts need no count.
   const length = maxLength === undefined || value.length <= maxLength ? 0 : countCharacters(value);
   if (length > (maxLength ?? 0))
