@@ -1090,6 +1090,6 @@ describe('a table over two other databases', () => {
 
   test('vitrine introspect prints it without a key, like a foreign table', async () => {
     const { stdout } = await run(['introspect'], { env: { DATABASE_URL: service.url } });
-    assert.match(stdout, /model: 'sale',(\n *\/\/.*)+\n *primaryKey: false,/);
+    assert.match(stdout, /model: 'sale',\n *view: true,(\n *\/\/.*)+\n *primaryKey: false,/);
   });
 });
