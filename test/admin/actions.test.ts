@@ -53,6 +53,22 @@ const bare = (name: string, run: CustomAction['run'], more: Partial<CustomAction
   ...more,
 });
 
+/** Changes an action may make of users only if it says so. */
+const LOGINS = [{ admin: true }, { active: false }, { role: 'agent' }, { username: 'bob' }, { password: 'a new secret' }]; // prettier-ignore
+const change =
+  (
+    work: (operations: Parameters<CustomAction['run']>[0]['operations']) => Promise<unknown>,
+  ): CustomAction['run'] =>
+  async ({ operations }) => {
+    await work(operations);
+    return 'Done.';
+  };
+const USER_CHANGES: readonly (readonly [name: string, run: CustomAction['run']])[] = [
+  ...LOGINS.map((values) => [`user-${Object.keys(values)[0]}`, change(({ update }) => update('user', 3, values))] as const),
+  ['user-made', change(({ create }) => create('user', { username: 'eve', password: 'a new secret', admin: true }))],
+  ['user-removed', change(({ remove }) => remove('user', 3))],
+]; // prettier-ignore
+
 const ticket: Resource = {
   model: 'ticket',
   columns: {
@@ -96,6 +112,8 @@ const ticket: Resource = {
         return JSON.stringify(found.map((one) => one?.['name'] ?? null));
       }, { level: ['agent'] }),
       bare('users', async ({ operations }) => JSON.stringify(await operations.read('user', 1)), { level: ['agent'] }),
+      ...USER_CHANGES.flatMap(([name, run]) => [bare(name, run), bare(`${name}-allowed`, run, { changesUsers: true })]),
+      bare('mail', ({ operations }) => operations.update('user', 3, { email: 'r@b.example' }).then(() => 'Mailed.')),
       bare('nowhere', async ({ operations }) => void (await operations.read('nothing', 1))),
       bare('return', (context) => void (given = context), {
         fields: {
@@ -494,5 +512,26 @@ describe('the rights of an action', () => {
     assert.deepEqual([refused.status, Object.keys(errorsIn(refused))], [400, ['_current']]);
     const done = await send(refused, { _current: 'pw-ada' }, path);
     assert.match(unescaped(await followed(ada, done)), /Hello to 1\./);
+  });
+
+  test('include no change of a login unless they say so, and then only with the password', async () => {
+    const users = () => service.sql`select * from "user" order by id`;
+    const before = [...(await users())];
+    for (const [name] of USER_CHANGES) {
+      const from = service.lines.length;
+      assert.equal((await run(name, { _id: '1' })).status, 500, name);
+      const logged = JSON.stringify(service.lines.slice(from));
+      assert.match(logged, new RegExp(`the action ${name} needs changesUsers: true`));
+      assert.deepEqual([...(await users())], before, name);
+      const page = await choose(`${name}-allowed`, { _id: '1' });
+      const refused = await send(page);
+      assert.deepEqual([refused.status, Object.keys(errorsIn(refused))], [400, ['_current']], name);
+      assert.deepEqual([...(await users())], before, name);
+    }
+    const done = await send(await choose('user-admin-allowed', { _id: '1' }), { _current: 'pw-ada' });
+    assert.equal(done.status, 303, readable(done));
+    assert.equal((await users())[2]?.['admin'], true);
+    await service.sql`update "user" set admin = false where id = 3`;
+    assert.match(unescaped(await followed(ada, await run('mail', { _id: '1' }))), /Mailed\./);
   });
 });

@@ -23,7 +23,12 @@ import { boundedForm, FormField, type TypedValues } from '../fields/form-field.t
 import { isRecordKey, relatedOf } from '../fields/references.ts';
 import { bodyOf } from '../form/form-record.ts';
 import { assertSession } from '../session/assert-session.ts';
-import { hasPrivilegeColumn, showsUsers, type Refusal } from '../session/password-confirmation.ts';
+import {
+  changesLogin,
+  hasPrivilegeColumn,
+  showsUsers,
+  type Refusal,
+} from '../session/password-confirmation.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { selectionFacts } from '../web/admin-links.ts';
 import { listQuery } from '../web/admin-request.ts';
@@ -47,9 +52,14 @@ export const fieldsOfAction = ({ fields }: OfferedAction): readonly FormField[] 
 /** Runs one piece of work after the other. */
 type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
+/** Whether the page of an action asks for the password, so that it may change users. */
+const asksForPassword = (context: ResourceContext, { changesUsers = false }: OfferedAction): boolean =>
+  changesUsers || hasPrivilegeColumn(context, context.resource.model.columns, false);
+
 /** What an action may change: with the rights of the person who runs it, one operation after the other. */
 function operationsAs(
   context: ResourceContext,
+  action: OfferedAction,
   caller: Caller,
   operations: Operations,
   { run }: Transaction,
@@ -68,6 +78,17 @@ function operationsAs(
       throw new Problem(403, messageOf('rolesForbid'));
     return view;
   }
+  const isConfirmed = asksForPassword(context, action);
+  /** @throws Error where the registry does not say that the action changes users */
+  function assertConfirmed(changesUsers: boolean): void {
+    if (changesUsers && !isConfirmed)
+      throw new Error(`the action ${action.name} needs changesUsers: true, because it changes users`);
+  }
+  const setsLogin = (resource: AdminView, values: ActionRecord): boolean =>
+    changesLogin(
+      { ...context, resource },
+      resource.model.columns.filter(({ key, name }) => key in values || name in values),
+    );
   return {
     read: (model, id) =>
       inTurn(async () => {
@@ -76,20 +97,28 @@ function operationsAs(
       }),
     create: (model, values) =>
       inTurn(async () => {
-        const made = await operations.create(viewOf(model, 'add'), bodyOfValues(values), caller, true);
+        const view = viewOf(model, 'add');
+        assertConfirmed(setsLogin(view, values));
+        const made = await operations.create(view, bodyOfValues(values), caller, true);
         written.add(`${model} ${made.id}`);
         return recordOf(made);
       }),
     update: (model, id, values) =>
       inTurn(async () => {
         const [view, body] = [viewOf(model, 'change'), bodyOfValues(values)];
+        assertConfirmed(setsLogin(view, values));
         const changed = await operations.update(view, String(id), body, caller, undefined, true);
         written.add(`${model} ${id}`);
         return recordOf(changed);
       }),
     remove: (model, id) =>
       inTurn(async () => {
-        await operations.remove(viewOf(model, 'delete'), String(id), caller, undefined);
+        const view = viewOf(model, 'delete');
+        const selection = { query: '', search: '', ids: [String(id)] };
+        assertConfirmed(
+          !isConfirmed && (await context.bulk.deletesUsers(view, selection, context.settings.userModel)),
+        );
+        await operations.remove(view, String(id), caller, undefined);
         written.add(`${model} ${id}`);
       }),
   };
@@ -115,13 +144,14 @@ function refusalOf(error: unknown, fields: readonly FormField[]): Refusal | unde
 /** Runs the function of an action in a transaction. @returns the message that follows */
 async function runIn(
   context: ResourceContext,
-  { title, run }: OfferedAction,
+  action: OfferedAction,
   values: ActionRecord,
   records: readonly ActionRecord[],
   operationsIn: Operations,
   transaction: Transaction,
   caller: Caller,
 ): Promise<string> {
+  const { title, run } = action;
   const ending = new AbortController();
   const { signal } = ending;
   let last: Promise<unknown> = Promise.resolve();
@@ -147,7 +177,7 @@ async function runIn(
     run({
       records,
       values,
-      operations: operationsAs(context, caller, operationsIn, transaction, inTurn, written),
+      operations: operationsAs(context, action, caller, operationsIn, transaction, inTurn, written),
       transaction: (statement, parameters = []) =>
         inTurn(() => queryRows(transaction, statement, parameters)),
       caller: { id, name, admin, roles },
@@ -283,8 +313,8 @@ function answerAction(
     },
 
     needs: () => ({
-      password: hasPrivilegeColumn(context, resource.model.columns, false) && t('requiredToChangeUsers'),
-      code: showsUsers(context),
+      password: asksForPassword(context, action) && t('requiredToChangeUsers'),
+      code: action.changesUsers === true || showsUsers(context),
     }),
 
     run: ({ begin, end }, expected, caller) =>

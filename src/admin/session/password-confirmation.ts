@@ -50,6 +50,11 @@ export function hasPrivilegeColumn(
   return columns.some((column) => privileged.includes(column));
 }
 
+/** Whether a change of these columns changes how someone logs in, and what they may do then. */
+export const changesLogin = (context: ResourceContext, columns: readonly Column[]): boolean =>
+  hasPrivilegeColumn(context, columns, false) ||
+  (showsUsers(context) && columns.some(({ isPassword }) => isPassword));
+
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
 export function isAdminRecord(context: ResourceContext, { fields }: LabeledRecord): boolean {
   const columns = userColumns(context);

@@ -291,6 +291,7 @@ const CUSTOM_ACTION = objectOf(
     fields: mapOf(COLUMN, 'must be an object of columns', nameFault),
     confirm: NON_EMPTY,
     level: LEVEL,
+    changesUsers: aBoolean,
     run: such((run) => typeof run === 'function', 'must be a function'),
   },
   { required: ['name', 'title', 'on', 'run'] },

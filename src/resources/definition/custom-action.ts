@@ -77,6 +77,8 @@ export interface CustomAction {
   readonly confirm?: string;
   /** Who may run it; those who may change records of the resource when absent. */
   readonly level?: Level;
+  /** Whether its operations may change logins: user names, passwords, `active`, `admin` and roles. It asks for the password then. */
+  readonly changesUsers?: boolean;
   /** Runs in one transaction. @returns the message that follows, if any */
   readonly run: (context: ActionContext) => Promise<string | void> | string | void;
 }
