@@ -1,6 +1,7 @@
 // One's own tokens on the account page, and what admins see and end of others on the page about a user's access.
 import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
+import { codeAt } from '../second-factor.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import { closedAfter, startBeside, startService, useService } from '../support.ts';
 import {
@@ -11,6 +12,7 @@ import {
   invalidFields,
   logIn,
   readable,
+  unescaped,
   type AdminAnswer,
   type Browser,
   type Fields,
@@ -287,6 +289,43 @@ describe('the page about the access of a user', () => {
       assert.equal((await sue.post(path, { _sessions: 'end' })).status, 404);
     }
   });
+});
+
+describe('the tokens of a user whose login changes are revoked, unless the box is unticked', () => {
+  const passwords = { _password: 'a new long secret', _repeat: 'a new long secret' };
+  interface Changed {
+    readonly name: string;
+    readonly id: number;
+    readonly browser: Browser;
+  }
+  const forms: [what: string, path: (user: Changed) => Promise<string>, typed: (user: Changed, page: AdminAnswer) => Fields, by: 'user' | 'ada'][] = [
+    ['own', () => Promise.resolve(ACCOUNT), ({ name }) => ({ ...passwords, _current: `pw-${name}` }), 'user'],
+    ['set', ({ id }) => Promise.resolve(`/admin/user/${id}/password/`), () => ({ ...passwords, _current: 'pw-ada' }), 'ada'],
+    ['link', async ({ id }) => {
+      const page = await ada.post(`/admin/user/${id}/access/`, { _current: 'pw-ada' });
+      return unescaped(/id="secret" value="([^"]*)"/.exec(page.text)?.[1] ?? '').slice(service.base.length);
+    }, () => passwords, 'user'],
+    ['factor', () => Promise.resolve('/admin/-/second-factor/'), ({ name }, page) => ({ _current: `pw-${name}`, _code: codeAt(fieldsOf(page)['_secret'] ?? '') }), 'user'],
+  ]; // prettier-ignore
+  for (const [what, pathOf, typed, by] of forms)
+    for (const isTicked of [true, false])
+      test(`${what}, ${isTicked ? 'ticked' : 'unticked'}`, async () => {
+        const name = `${what}-${isTicked}`;
+        const id = await service.addUser(name, { admin: true });
+        const user = { name, id, browser: await logIn(service, name) };
+        const token = tokenIn(await makeToken(user.browser, name));
+        const kept = tokenIn(await makeToken(sue, 'sue'));
+        const browser = by === 'user' ? user.browser : ada;
+        const path = await pathOf(user);
+        const page = await browser.get(path);
+        assert.match(page.text, /name="_tokens" value="1" checked/);
+        const box = isTicked ? { _tokens: '1' } : { _tokens: [] };
+        const sent = { ...fieldsOf(page), ...typed(user, page), ...box };
+        const done = await browser.post(path.replace(/\?.*/, ''), sent);
+        assert.ok([200, 303].includes(done.status), readable(done));
+        assert.equal(await statusWith(token, '/api/customer/'), isTicked ? 401 : 200);
+        assert.equal(await statusWith(kept, '/api/customer/'), 200);
+      });
 });
 
 describe('names and passwords in another form of Unicode', () => {

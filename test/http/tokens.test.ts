@@ -7,6 +7,7 @@ import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import {
   basic,
+  cheapHash,
   pluck,
   startBeside,
   startService,
@@ -495,6 +496,29 @@ describe('one’s own account', () => {
       headers: { authorization: basic(name), ...fromNewAddress(), ...headers },
       body: { current, password },
     });
+
+  test('a new password revokes all tokens of the user if it is asked for', async () => {
+    const id = await service.addUser('tom');
+    const tokens = () => service.sql`select from vitrine_token where user_key = ${String(id)}`;
+    for (const [revoke, left] of [
+      [undefined, 1],
+      [false, 2],
+      [true, 0],
+    ] as const) {
+      const headers = { authorization: basic('tom'), ...fromNewAddress() };
+      const made = await service.request('/api/-/tokens/', { method: 'POST', headers, body: {} });
+      assert.equal(made.status, 201);
+      const body = { current: 'pw-tom', password: LONG, revoke };
+      const bad = await service.request('/api/-/password/', { method: 'POST', headers, body: { ...body, revoke: 'yes' } }); // prettier-ignore
+      assert.deepEqual(Object.keys(bad.json.errors ?? {}), ['revoke']);
+      assert.equal(
+        (await service.request('/api/-/password/', { method: 'POST', headers, body })).status,
+        204,
+      );
+      assert.equal((await tokens()).count, left);
+      await service.sql`update "user" set password = ${await cheapHash('pw-tom')} where id = ${id}`;
+    }
+  });
 
   test('me shows the record as its user may read it, the roles, and the rights', async () => {
     const { status, json } = await service.request('/api/-/me/', { user: 'sue' });

@@ -20,6 +20,7 @@ import { sessionCaller } from './assert-session.ts';
 import { loginAddress, openSession } from './login.ts';
 import { newPasswordFields, refusedPassword, typedPassword, verifyCaller } from './password-confirmation.ts';
 import { secondFactorSection } from './second-factor-page.ts';
+import { revocationBox, revokeIfTicked } from './token-revocation.ts';
 
 /** The form that chooses the language and the time zone of this browser. */
 function displayForm(context: AdminContext): Html {
@@ -86,7 +87,7 @@ export function ownAccount(context: AdminContext): Action {
   const column = requiredColumn(users.model, 'password');
   const rules = { name: caller.name, minPassword: settings.minPassword };
   return {
-    async page({ errors }) {
+    async page({ errors }, sent) {
       const addToken = html`<p><a class="button" href="${links.page('tokens')}">${t('addToken')}</a></p>`;
       const sections = [
         secondFactorSection(context),
@@ -98,6 +99,7 @@ export function ownAccount(context: AdminContext): Action {
         crumbs: [t('yourAccount')],
         address: account,
         fields: html`${newPasswordFields(column, rules, errors, caller.name, true)}
+          ${await revocationBox(context.tokens, caller.id, sent)}
           <p class="hint">${t('passwordEndsSessions')}</p>`,
         button: t('changePassword'),
         around: (form) =>
@@ -128,6 +130,9 @@ export function ownAccount(context: AdminContext): Action {
       } catch (error) {
         return refusedPassword(error, column);
       }
+      await revokeIfTicked(context.tokens, caller.id, form, (facts) =>
+        context.report('token.revoked', facts),
+      );
       return redirectReopened(context, text, account);
     },
   };

@@ -15,6 +15,7 @@ import { phrase, t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
 import { errorSummary } from '../web/widgets.ts';
 import { loginAddress, loginForm } from './login.ts';
+import { revocationBox, revokeIfTicked } from './token-revocation.ts';
 import { newPasswordFields, refusedPassword, typedPassword, type Refusal } from './password-confirmation.ts';
 
 /** No request names the address of this page. With `no-referrer`, forms would not name their origin either. */
@@ -37,7 +38,7 @@ export async function answerPasswordLink(
   servicesFor: ServicesFor,
   request: ApiRequest,
 ): Promise<Reply> {
-  const { settings, authentication, admitted, recordEvent } = services;
+  const { settings, authentication, admitted, recordEvent, tokens } = services;
   const form = request.method === 'POST' ? await readForm(request, ANONYMOUS_LIMIT) : undefined;
   if (form) assertOrigin(request.headers, settings);
   const link = (form ?? LinkParameters.parseOrEmpty(request.query)).get('link') ?? '';
@@ -46,24 +47,28 @@ export async function answerPasswordLink(
     const { users, operations } = servicesFor(request, areaAccessOf(caller));
     const column = requiredColumn(users.model, 'password');
     const rules = { name: caller.name, minPassword: settings.minPassword };
-    const show = ({ errors, status }: Pick<Refusal, 'errors' | 'status'>): Reply => {
+    const show = async ({ errors, status }: Pick<Refusal, 'errors' | 'status'>): Promise<Reply> => {
       const fields = html`${errorSummary(errors)}
         <p>${phrase('forUser', { name: html`<b>${caller.name}</b>` })}</p>
         <input type="hidden" name="link" value="${link}" />
-        ${newPasswordFields(column, rules, errors, caller.name)}`;
+        ${newPasswordFields(column, rules, errors, caller.name)}
+        ${await revocationBox(tokens, caller.id, form)}`;
       const parts = { title: t('setYourPassword'), fields, button: t('setPassword'), status };
       return loginForm('set-password', parts, HEADERS);
     };
-    if (!form) return show({ errors: {}, status: 200 });
+    if (!form) return await show({ errors: {}, status: 200 });
     request.recognize(caller);
     const { text, refusal } = typedPassword(form, column, rules);
-    if (refusal) return show(refusal);
+    if (refusal) return await show(refusal);
     try {
       const own = { ...users, readonly: new Set<never>() };
       await setOwnPassword(own, operations, { ...authorOf(caller, request), precondition }, text);
       void recordEvent('password.set', factsOf(request, caller, { by: 'link' }));
+      await revokeIfTicked(tokens, caller.id, form, (facts) =>
+        recordEvent('token.revoked', factsOf(request, caller, facts)),
+      );
     } catch (error) {
-      return show(refusedPassword(error, column));
+      return await show(refusedPassword(error, column));
     }
     if (mayEnter(caller, admitted)) return redirect(loginAddress(links.dashboard, 'set'));
     return page(t('yourPasswordWasSet'), html`<p class="lead">${t('useItNow')}</p>`);

@@ -5,6 +5,7 @@ import type { Action } from './action.ts';
 import {
   isAdminRecord,
   isOwnUser,
+  isUserModel,
   newPasswordFields,
   refusedPassword,
   rulesOf,
@@ -19,10 +20,11 @@ import { t } from '../web/language.ts';
 import { listCrumb, recordCrumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
+import { revocationBox, revokeIfTicked } from './token-revocation.ts';
 
 /** Sets the password of a record. The page never contains a stored or a typed password. @throws Problem 404 */
 export async function setPassword(context: RecordContext): Promise<Action> {
-  const { resource, id } = context;
+  const { resource, id, tokens } = context;
   const [column] = resource.passwords;
   if (!column) throw notFound(t('noPage'));
   const { name } = resource;
@@ -32,13 +34,15 @@ export async function setPassword(context: RecordContext): Promise<Action> {
   const isAdmins = isAdminRecord(context, stored);
   const rules = rulesOf(context, stored.fields);
   // A further password column ends no session.
-  const isOwn = isOwnUser(context, stored.id) && column.name === 'password';
+  const isLogin = isUserModel(context) && column.name === 'password';
+  const isOwn = isLogin && isOwnUser(context, stored.id);
   return {
-    page: ({ errors }) => ({
+    page: async ({ errors }, sent) => ({
       title: t('passwordOf', { label }),
       crumbs: [listCrumb(resource), recordCrumb(resource, stored), t('password')],
       address: links.part(name, id, 'password'),
       fields: html`${newPasswordFields(column, rules, errors, isAdmins ? context.caller.name : label, isAdmins)}
+        ${isLogin && (await revocationBox(tokens, id, sent))}
         <p class="hint">${t(isOwn ? 'passwordEndsSessions' : 'passwordEndsSessionsOfUser')}</p>`,
       button: t('setPassword'),
       back: { text: t('backToRecord'), href: record },
@@ -60,6 +64,7 @@ export async function setPassword(context: RecordContext): Promise<Action> {
           return { errors: { _password: [t('passwordOvertaken')] }, status: 409 };
         return refusedPassword(error, column);
       }
+      if (isLogin) await revokeIfTicked(tokens, id, form, (facts) => context.report('token.revoked', facts));
       return isOwn
         ? redirectReopened(context, text, record)
         : redirectDone(context, record, t('passwordWasSet'));

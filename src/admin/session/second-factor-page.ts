@@ -13,6 +13,7 @@ import type { ApiRequest } from '../../http/message/message.ts';
 import type { Form } from '../web/form-data.ts';
 import { qrCode } from '../web/qr-code.ts';
 import { passwordFields } from '../web/widgets.ts';
+import { revocationBox, revokeIfTicked } from './token-revocation.ts';
 
 /** The field of the secret, which is stored once a code has confirmed it. */
 const SECRET = '_secret';
@@ -72,7 +73,12 @@ export function ownSecondFactor(context: AdminContext): Action {
       const left = await factors.recoveryCodes(caller.id);
       const page = { ...head, address: links.page('second-factor') };
       if (left === undefined)
-        return { ...page, fields: setUpFields(request, caller.name, errors, sent), button: t('setUp') };
+        return {
+          ...page,
+          fields: html`${setUpFields(request, caller.name, errors, sent)}
+          ${await revocationBox(context.tokens, caller.id, sent)}`,
+          button: t('setUp'),
+        };
       const fields = html`<p>${t('recoveryCodesLeft', { count: left })}</p>
         <input type="hidden" name="_remove" value="1" />`;
       return { ...page, fields, button: t('remove'), isDanger: true };
@@ -92,6 +98,7 @@ export function ownSecondFactor(context: AdminContext): Action {
       void report('second-factor.set');
       // They were opened without a code.
       await sessions.endOthers(caller, token);
+      await revokeIfTicked(context.tokens, caller.id, form, (facts) => report('token.revoked', facts));
       const body = html`${recoveryCodes(codes)}
         <p><a class="button" href="${links.page('account')}">${t('continue')}</a></p>`;
       return pageReply(context, { ...head, kind: 'form', body });

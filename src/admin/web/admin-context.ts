@@ -88,6 +88,7 @@ export type LoginServices = Pick<
   | 'secondFactors'
   | 'pendingLogins'
   | 'recordEvent'
+  | 'tokens'
 >;
 
 /** A message about the last action, shown once on the next page. */

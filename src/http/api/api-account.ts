@@ -134,7 +134,7 @@ export function createAccount(options: AccountOptions) {
 
   async function changePassword(request: ApiRequest): Promise<Reply> {
     const caller = await requirePassword(request);
-    const fields = await readFields(request, ['current', 'password']);
+    const fields = await readFields(request, ['current', 'password', 'revoke']);
     const errors: FieldErrors = {};
     const textOf = (name: string): string => {
       const text = checkText(fields.get(name) ?? '', {});
@@ -146,6 +146,8 @@ export function createAccount(options: AccountOptions) {
     const rules = { name: caller.name, minPassword: settings.minPassword };
     const fault = errors['password'] ? undefined : passwordFault(wanted, password, rules);
     if (fault) addError(errors, 'password', fault);
+    const revoke = fields.get('revoke') ?? false;
+    if (typeof revoke !== 'boolean') addError(errors, 'revoke', messageOf('notBoolean'));
     if (Object.keys(errors).length > 0) throw badBody(errors);
     const { precondition } = await confirm(request, caller, current);
     const view = userView();
@@ -155,6 +157,10 @@ export function createAccount(options: AccountOptions) {
         throw error instanceof CallerChanged ? unavailable(messageOf('userChanged')) : error;
       },
     );
+    if (revoke)
+      for (const { id } of (await options.tokens?.list(caller.id)) ?? [])
+        if (await options.tokens?.revoke(id, caller.id))
+          void recordEvent('token.revoked', factsOf(request, caller, { token: id }));
     return { status: 204, headers: {}, body: '' };
   }
 

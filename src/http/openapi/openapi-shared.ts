@@ -214,10 +214,15 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
       },
     },
   }),
-  NewPassword: objectOf({
-    current: { type: 'string', description: 'The current password.' },
-    password: { type: 'string', description: 'The new password.' },
-  }),
+  NewPassword: {
+    type: 'object',
+    required: ['current', 'password'],
+    properties: {
+      current: { type: 'string', description: 'The current password.' },
+      password: { type: 'string', description: 'The new password.' },
+      revoke: { type: 'boolean', description: 'Whether all your tokens are revoked.' },
+    },
+  },
   NewToken: {
     type: 'object',
     properties: {
