@@ -206,7 +206,7 @@ export const JOBS: readonly Job[] = [
       await person.click('the box Description', field(person, 'In Description'));
       await person.follow('Continue', button(person, 'Continue'));
       await reads(person, 'Order number 15 today');
-      await person.follow('Update the records', button(person, `Update ${PRODUCTS} records`));
+      await person.follow('Update the records', button(person, `Update ${FAULTY} records`));
     },
     async check({ sql }) {
       const texts = await sql<{ description: string }[]>`
