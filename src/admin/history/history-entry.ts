@@ -93,7 +93,7 @@ export const REVERSE: Readonly<Record<string, AdminAction>> = {
 export const mayUndo = ({ resource, action, batch }: HistoryChange): boolean =>
   (batch !== null || action === 'delete') && resource?.may.has(REVERSE[action] ?? 'change') === true;
 
-/** Redirects after an operation on several records, with a link to its undo. @param href as for `redirectDone` */
+/** Redirects after an operation on several records, with a link to its undo. @param href of the record in question */
 export async function redirectChanged(
   context: AdminContext,
   location: string,
@@ -102,18 +102,14 @@ export async function redirectChanged(
   href?: string,
 ): Promise<Reply> {
   const { browsing, history } = context;
-  const batch = origin?.batch;
-  const query = `batch=${batch}&limit=1`;
-  const reading = batch === undefined ? undefined : browsing.list(history, { query, search: '' });
+  const query = `batch=${origin?.batch}&limit=1`;
+  // The table may be of a version without batches.
+  const isInBatch = origin?.batch !== undefined && history.find(['batch']) !== undefined;
+  const reading = isInBatch ? browsing.list(history, { query, search: '' }) : undefined;
   const [entry] = (reading && (await loadOptional(context, 'the link to an undo', reading)))?.records ?? [];
   const isOffered = entry && mayUndo(changeOf(entry, context));
-  return redirectDone(
-    context,
-    location,
-    text,
-    href,
-    isOffered ? links.part(history.name, entry.id, 'undo') : undefined,
-  );
+  const undo = isOffered ? links.part(history.name, entry.id, 'undo') : undefined;
+  return redirectDone(context, location, text, { href, undo });
 }
 
 /** The parameter of the address of a new record that names the columns without a value, which get no default either. */

@@ -96,9 +96,9 @@ export interface Flash {
   readonly kind: 'done' | 'failed';
   readonly text: string;
   /** A link to the record in question. */
-  readonly href?: string;
+  readonly href?: string | undefined;
   /** A link to the page that undoes what was done. */
-  readonly undo?: string;
+  readonly undo?: string | undefined;
 }
 
 /** A request of an admin who is logged in, with the services that answer it. */

@@ -104,20 +104,13 @@ function redirectWith(
   ]);
 }
 
-/** Redirects after a successful action. @param href of the record in question, for a link beside the message @param undo of the page that undoes it */
+/** Redirects after a successful action. @param linked links beside the message */
 export const redirectDone = (
   context: AdminContext,
   location: string,
   text: string,
-  href?: string,
-  undo?: string,
-): Reply =>
-  redirectWith(context, location, {
-    kind: 'done',
-    text,
-    ...(href !== undefined && { href }),
-    ...(undo !== undefined && { undo }),
-  });
+  linked: Pick<Flash, 'href' | 'undo'> = {},
+): Reply => redirectWith(context, location, { kind: 'done', text, ...linked });
 
 /** Redirects after an action that was not carried out. */
 export const redirectFailed = (context: AdminContext, location: string, text: string): Reply =>
