@@ -639,6 +639,41 @@ describe('one’s own account', () => {
       assertUnauthorized(await service.request(path, { method, headers: { accept: 'text/html' } })));
 });
 
+test('a token resolves only the resources that a request reaches', async (t) => {
+  const resolved = new Set<string>();
+  const spied = (model: string, columns: Resource['columns'] = text): Resource => ({
+    ...{ model, columns, read: 'user' as const, access: 'user' as const },
+    get exclude() {
+      resolved.add(model);
+      return [];
+    },
+  });
+  const resources = [
+    user,
+    spied('secret'),
+    spied('clue', { secret: { type: 'foreignKey', references: 'secret' } }),
+    spied('other'),
+    spied('another'),
+    { model: 'note', columns: owned, access: 'user', owner: 'user', rows: { read: 'user=$me' } } as const,
+  ];
+  const service = await startService(resources, { roles: {}, changes: 'user' });
+  t.after(() => service.close());
+  await service.addUser('bob');
+  const use = async (path: string): Promise<string[]> => {
+    const body = { resources: ['clue'], methods: ['GET'], label: path };
+    const { json } = await service.request('/api/-/tokens/', { method: 'POST', user: 'bob', body });
+    resolved.clear();
+    const headers = { authorization: `Bearer ${json.token}` };
+    assert.equal((await service.request(path, { headers })).status, 200, path);
+    return [...resolved].sort();
+  };
+  assert.deepEqual(await use('/api/-/changes/?after=now'), []);
+  await service.sql`insert into vitrine_history (door, action, model, record, after) values ('api', 'create', 'clue', '1', '{}')`;
+  assert.deepEqual(await use('/api/-/changes/'), ['clue']);
+  assert.deepEqual(await use('/api/-/me/'), ['another', 'other', 'secret']);
+  assert.deepEqual(await use('/api/clue/'), []);
+});
+
 test('a service without users has no account paths', async (t) => {
   const { startService, closedAfter } = await import('../support.ts');
   const service = closedAfter(t, await startService([{ model: 'note', columns: text }]));

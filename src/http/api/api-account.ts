@@ -24,6 +24,7 @@ import {
   rolesOf,
   type Caller,
 } from '../../resources/access/access.ts';
+import { makeInTurns } from '../../resources/access/lazy-map.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
 import { allowedIn } from '../../resources/access/who-may.ts';
 import { parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
@@ -96,6 +97,7 @@ export function createAccount(options: AccountOptions) {
     const caller = await request.authenticate();
     const access = accessOf(caller);
     const seen = views(access);
+    await makeInTurns(seen, request.requester.workInTurns());
     const own = seen.get(settings.userModel);
     const record = own?.isReadable
       ? await findRecord(options.databaseFor(request, own), own, caller.id)

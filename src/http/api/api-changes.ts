@@ -84,8 +84,9 @@ export function createChangeFeed(options: ChangesOptions) {
     return position;
   }
 
-  function read(request: ApiRequest, access: Access, after: bigint, upTo: bigint): Promise<ChangeSpan> {
+  async function read(request: ApiRequest, access: Access, after: bigint, upTo: bigint): Promise<ChangeSpan> {
     const seen: ResourceViews = views(access);
+    await changes.prepare(access, seen, request.requester.workInTurns());
     const database = databaseFor(request, access, changes.needsIdentity(access, seen));
     return changes.read(database, access, seen, { after, upTo });
   }

@@ -33,7 +33,7 @@ function createOpenApiReply({ views, hasUsers }: ApiOptions): Api['openapi'] {
     const { headers, query } = request;
     const isAnonymous = headers.authorization === undefined;
     const caller = isAnonymous || !documents.needsCaller ? undefined : await request.authenticate();
-    const { body, version } = documents.of(caller);
+    const { body, version } = await documents.of(caller, request.requester.workInTurns());
     assertNoParameters(query);
     // The document differs by caller, so caches must revalidate it by its ETag.
     const caching = { ETag: entityTag(version), ...(isAnonymous ? { 'Cache-Control': 'no-cache' } : {}) };

@@ -2,6 +2,7 @@
 import { withBasePath } from '../message/base-path.ts';
 import { createHash } from 'node:crypto';
 import type { AccessLevel } from '../../config.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
   MAX_CHARACTERS,
@@ -11,6 +12,7 @@ import {
 } from '../../query/parse/query-budget.ts';
 import { MAX_JOINED_TABLES } from '../../query/plan.ts';
 import { accessOf, ANYONE, isOpen, meets, type Caller } from '../../resources/access/access.ts';
+import { LazyMap, makeInTurns } from '../../resources/access/lazy-map.ts';
 import {
   hasWriters,
   type ResourceView,
@@ -77,15 +79,31 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
     Object.entries(components).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`)),
   );
 
+/** What the document says of each resource. */
+const partsOf = (resources: ResourceViews) =>
+  new LazyMap(resources, (resource) => {
+    const [shown] = [resource].filter(isShown);
+    return {
+      shown,
+      paths: shown ? resourcePaths(shown) : [],
+      schemas: shown ? resourceSchemas(shown, mayWrite(shown)) : [],
+    };
+  });
+
 /** The OpenAPI document of the resources as one access sees them. @param hasUsers whether the service has users */
-export function openApiDocument(resources: ResourceViews, hasUsers: boolean): JsonSchema {
-  const shown = [...resources.values()].filter(isShown);
+export function openApiDocument(
+  resources: ResourceViews,
+  hasUsers: boolean,
+  parts = partsOf(resources),
+): JsonSchema {
+  const all = [...parts.values()];
+  const shown = all.flatMap((part) => part.shown ?? []);
   const paths = {
     ...SITE_PATHS,
     ...(hasUsers && ACCOUNT_PATHS),
-    ...Object.fromEntries(shown.flatMap(resourcePaths)),
+    ...Object.fromEntries(all.flatMap((part) => part.paths)),
   };
-  const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, mayWrite(resource))));
+  const own = Object.fromEntries(all.flatMap((part) => part.schemas));
   const text = JSON.stringify([paths, own, RESPONSES, SHARED_SCHEMAS]);
   return {
     openapi: '3.1.0',
@@ -119,11 +137,13 @@ export function createOpenApi(views: Views, hasUsers: boolean) {
   const cache = new Map<string, { readonly body: Buffer; readonly version: string }>();
   return {
     /** The encoded document and its version, which is a hash of the text. */
-    of(caller: Caller | undefined) {
+    async of(caller: Caller | undefined, yieldIfDue: YieldIfDue) {
       const access = accessOf(caller);
       const cached = cache.get(access.key);
       if (cached) return cached;
-      const body = Buffer.from(JSON.stringify(openApiDocument(views(access), hasUsers)));
+      const parts = partsOf(views(access));
+      await makeInTurns(parts, yieldIfDue);
+      const body = Buffer.from(JSON.stringify(openApiDocument(views(access), hasUsers, parts)));
       const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
       const text = { body, version };
       const [oldest] = cache.keys();

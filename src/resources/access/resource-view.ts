@@ -15,7 +15,7 @@ import { createSqlCache, type SqlCache } from '../../db/sql-cache.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type Projection, type Visibility, type VisibleRows } from '../../query/plan.ts';
-import { parseRule, visibleRows, type ReadRule, type RowRule } from '../../query/row-rules.ts';
+import { parseRule, visibleRows, type RowRule } from '../../query/row-rules.ts';
 import { EVERY_ROW } from '../../query/source.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord } from '../../query/statements/record-json.ts';
@@ -26,7 +26,8 @@ import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
 import { HISTORY, SECOND_FACTOR, SHOWN_SYSTEM_TABLES, TOKEN, VIEW } from '../definition/system-tables.ts';
-import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
+import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, rolesOf, type Access, type Me } from './access.ts';
+import { LazyMap } from './lazy-map.ts';
 import {
   adminColumns,
   allRights,
@@ -362,22 +363,28 @@ export function createViews(
     return base;
   }
 
+  const shownIn = (more: readonly Resource[], isShown: (definition: Resource) => boolean) =>
+    new Map(
+      [...definitions, ...more].filter(isShown).flatMap((definition) => {
+        const model = models.get(definition.model);
+        return model ? [[model.name, { definition, model }] as const] : [];
+      }),
+    );
+  const shown = {
+    api: shownIn([], () => true),
+    admin: shownIn(SHOWN_SYSTEM_TABLES, ({ admin }) => admin?.hidden !== true),
+  };
+
+  /** Resolves what an access sees of each resource when it is first asked for: users choose the scopes of their tokens. */
   function seenBy(access: Access): SeenByAll {
     const { surface, key } = access;
-    const all: readonly Resource[] =
-      surface === 'api' ? definitions : [...definitions, ...SHOWN_SYSTEM_TABLES];
-    const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
-    const readRules = new Map<Model, ReadRule>();
-    const resources = new Map<string, Seen>();
-    let hasRules = surface === 'api' && identified.size > 0;
-    for (const definition of shown) {
-      const model = models.get(definition.model);
-      if (!model) continue;
-      const rights =
-        surface === 'admin' && isForAdmins(access.level)
-          ? allRights(model, adminColumns(definition, model))
-          : rightsOf(access, definition, model, { ...settings, ofRules });
-      hasRules ||= Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0));
+    const names = shown[surface];
+    const isWhole = surface === 'admin' && isForAdmins(access.level);
+    /** What it may do with a resource, and what of it exists. */
+    const permitted = new LazyMap(names, ({ definition, model }) => {
+      const rights = isWhole
+        ? allRights(model, adminColumns(definition, model))
+        : rightsOf(access, definition, model, { ...settings, ofRules });
       const { create, update } = rights;
       const read = existingOf(rights, access, definition, model, { ...settings, ofRules });
       // The answer to a write shows the record also to those who may not read others.
@@ -391,18 +398,25 @@ export function createViews(
       const output = columns.filter(
         (column) => column === model.primaryKey || (visible.includes(column) && isGranted(column)),
       );
+      return { definition, model, rights, output, readRule: readRuleOf(read, output, parserFor(model)) };
+    });
+    // Only these may have rules, so the others need not be resolved to know.
+    const limited = [...names.values()].filter(({ definition: { model, rows, owner } }) => {
+      const isGranted = (role: string): boolean => grantsFor(role, model, roles).length > 0;
+      return !isWhole && (rows !== undefined || owner !== undefined || rolesOf(access).some(isGranted));
+    });
+    const resolved = limited.flatMap(({ model }) => permitted.get(model.name) ?? []);
+    const isRestricted = resolved.some(({ readRule }) => readRule !== undefined);
+    const hasRules =
+      (surface === 'api' && identified.size > 0) ||
+      resolved.some(({ rights }) =>
+        Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0)),
+      );
+    const resources = new LazyMap(permitted, ({ definition, model, rights, output }): Seen => {
       const base = sharedBase(surface, definition, model, output);
-      const readRule = readRuleOf(read, output, parserFor(model));
-      if (readRule) readRules.set(model, readRule);
-      resources.set(model.name, {
-        base,
-        permissions: permissionsOf(rights, base, parserFor(model)),
-        sql: base.writes.sql,
-      });
-    }
-    const isRestricted = readRules.size > 0;
-    if (isRestricted)
-      for (const [name, seen] of resources) resources.set(name, { ...seen, sql: createSqlCache() });
+      const sql = isRestricted ? createSqlCache() : base.writes.sql;
+      return { base, permissions: permissionsOf(rights, base, parserFor(model)), sql };
+    });
 
     function visibilityOf(me: Me): Visibility {
       const known = new Map<Model, VisibleRows>();
@@ -414,7 +428,7 @@ export function createViews(
         },
         joinable: (model) => views.get(model.name)?.isReadable === true,
         rows: (model) => {
-          const rule = readRules.get(model);
+          const rule = permitted.get(model.name)?.readRule;
           const rows = known.get(model) ?? (rule && visibleRows(rule, model, me));
           if (rows) known.set(model, rows);
           return rows;
@@ -459,9 +473,8 @@ export function createViews(
       };
     }
 
-    const views = new Map<string, ResourceView>();
     const ofNoOne = visibilityOf(NO_ONE);
-    for (const [name, seen] of resources) views.set(name, viewOf(seen));
+    const views: ResourceViews = new LazyMap(resources, viewOf);
     return {
       views,
       hasRules,
@@ -492,7 +505,7 @@ export function createViews(
   return (access) => {
     const { views, view, hasRules } = seenByKey(access);
     if (!access.me || !hasRules) return views;
-    return new Map([...views].map(([name, own]) => [name, view(name, access) ?? own]));
+    return new LazyMap(views, (own) => view(own.name, access) ?? own);
   };
 }
 

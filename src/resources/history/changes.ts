@@ -2,11 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import type { createCursorTokens } from '../../query/cursor.ts';
 import { countUnreadable, portionEnd, UNREADABLE } from '../../query/statements/history-entries.ts';
 import { seenChanges, type SeenChange } from '../../query/statements/visible-history.ts';
 import { readerOf, type Access } from '../access/access.ts';
+import { makeInTurns } from '../access/lazy-map.ts';
 import { isAlwaysShown, type ResourceView, type ResourceViews } from '../access/resource-view.ts';
 
 /** Digits of an id in a cursor, so that its length does not show how many changes there are. */
@@ -30,12 +32,15 @@ export interface ChangeSpan {
   readonly end: bigint;
 }
 
-/** The resources whose changes the access sees. A token may see more than its scope, but not here. */
+/** The names of the resources whose changes the access may see. A token may see more than its scope, but not here. */
+const namesFor = (access: Access, views: ResourceViews): string[] =>
+  [...views.keys()].filter((name) => readerOf(access, name) === access);
+
+/** The resources whose changes the access sees. */
 const readableBy = (access: Access, views: ResourceViews): ResourceView[] =>
-  [...views.values()].filter(
-    ({ name, isReadable, recorded }) =>
-      isReadable && recorded !== undefined && readerOf(access, name) === access,
-  );
+  namesFor(access, views)
+    .flatMap((name) => views.get(name) ?? [])
+    .filter(({ isReadable, recorded }) => isReadable && recorded !== undefined);
 
 /** A key in JSON, as the API outputs it. */
 const keyJson = (key: string, { type }: Column): string =>
@@ -121,6 +126,10 @@ export function createChanges(
       const changes = await database.run(seenChanges(history, shown, { after, upTo: end }), 'read');
       return { changes: changes.map((change) => changeOf(change, views)), end };
     },
+
+    /** Resolves what the access sees, before its first read. */
+    prepare: (access: Access, views: ResourceViews, yieldIfDue: YieldIfDue): Promise<void> =>
+      makeInTurns(views, yieldIfDue, namesFor(access, views)),
 
     /** Whether PostgreSQL must know the caller to say which records exist. */
     needsIdentity: (access: Access, views: ResourceViews): boolean =>
