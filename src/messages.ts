@@ -98,6 +98,8 @@ export const ENGLISH_MESSAGES = {
   rolesForbid: 'Your roles do not allow this.',
   scopeForbids: 'This token does not allow this, or its user may not do it.',
   tooManyTokens: 'You have {max} {max:token|tokens}, which is the maximum. Revoke one first.',
+  tooManyNewTokens:
+    'You have made {max} {max:token|tokens} in an hour, which is the maximum. Try again later.',
   noTokens: 'This needs your user name and password. A token cannot do it.',
   notChangeable: 'You may not change or delete this record.',
   notAllChangeable: 'You may not change {count} of the selected records ({names}). Nothing was changed.',

@@ -116,7 +116,9 @@ export async function tokens(args: readonly string[], io: Io): Promise<void> {
       texts.map((text) => `--${option}: ${text}`),
     );
     if (faults.length > 0) throw new UsageError(faults.join('\n'));
-    const made = user?.active ? await stored.add(user.id, { label, scope, expires }) : undefined;
+    const made = user?.active
+      ? await stored.add(user.id, { label, scope, expires }, undefined, Number.MAX_SAFE_INTEGER)
+      : undefined;
     if (!made)
       throw new StartError(
         user?.active

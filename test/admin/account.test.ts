@@ -182,7 +182,7 @@ describe('the account page', () => {
     assert.match(again.text, /class="flash failed"[^>]*>There is no such token\./);
   });
 
-  test('makes at most 50 tokens', async () => {
+  test('makes at most 50 tokens, and 20 in an hour', async () => {
     await service.addUser('max', { admin: true });
     const max = await logIn(service, 'max');
     await service.sql`
@@ -191,6 +191,11 @@ describe('the account page', () => {
     const answer = await makeToken(max, 'max');
     assert.equal(answer.status, 409);
     assert.match(readable(answer), /You have 50 tokens/);
+    await service.sql`delete from vitrine_token where secret_hash like 'hash 1%' or secret_hash like 'hash 2%'`;
+    const early = await makeToken(max, 'max');
+    assert.equal(early.status, 429);
+    assert.match(readable(early), /You have made 20 tokens in an hour/);
+    assert.match(early.headers.get('retry-after') ?? '', /^(3[56]\d\d)$/);
   });
 
   test('changes the password to none of the most common', async () => {

@@ -41,6 +41,11 @@ describe('vitrine token', () => {
   test('list shows the tokens of all users or of one, without their secrets, and revoke ends one', async () => {
     const made = await token('add', 'eve', '--expires', 'never');
     const [, id = ''] = /^vt_(\d+)_/.exec(made.stdout) ?? [];
+    // Revoked ones, which count for the user, and not for the command.
+    await database.sql`insert into vitrine_token (user_key, secret_hash)
+      select user_key, 'revoked ' || n from vitrine_token, generate_series(-60, -1) n where id = ${id}`;
+    assert.equal((await token('add', 'eve')).code, 0);
+    await database.sql`delete from vitrine_token where id > ${id}`;
     await database.sql`update vitrine_token set expires = '2020-01-01', used = '2019-12-31' where id <> ${id}`;
     const all = await token('list');
     assert.deepEqual(all.stdout.trimEnd().split('\n'), [

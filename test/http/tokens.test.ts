@@ -82,6 +82,8 @@ describe('tokens', () => {
       headers: { authorization: `Bearer ${token}`, ...fromNewAddress(), ...options.headers },
     });
   async function make(name: string, body: Record<string, unknown> = {}): Promise<Made> {
+    // Whoever makes more in an hour is refused.
+    await service.sql`update vitrine_token set created = created - interval '1 hour'`;
     const answer = await service.request('/api/-/tokens/', { method: 'POST', user: name, body });
     assert.equal(answer.status, 201, answer.text);
     return answer.json as Made;
@@ -637,6 +639,32 @@ describe('one’s own account', () => {
   ] as const)
     test(`${method} ${path} is first 401 without credentials`, async () =>
       assertUnauthorized(await service.request(path, { method, headers: { accept: 'text/html' } })));
+});
+
+test('a user makes at most 20 tokens in an hour, whatever is revoked', async (t) => {
+  const service = await startService([user, { model: 'note', columns: text }]);
+  t.after(() => service.close());
+  await service.addUser('bob');
+  await service.addUser('kim');
+  const send = (method: string, path: string, name: string) =>
+    service.request(path, { method, user: name, ...(method === 'POST' && { body: {} }) });
+  const tokens = '/api/-/tokens/';
+  const first = await send('POST', tokens, 'bob');
+  await service.sql`update vitrine_token set created = created - interval '59 minutes 50 seconds'`;
+  for (let made = 1; made < 20; made += 1) {
+    const { json } = await send('POST', tokens, 'bob');
+    assert.equal((await send('DELETE', `${tokens}${json.id}/`, 'bob')).status, 200);
+    assert.equal((await send('DELETE', `${tokens}${json.id}/`, 'bob')).status, 404);
+  }
+  const refused = await send('POST', tokens, 'bob');
+  assertProblem(refused, 429);
+  const wait = Number(refused.headers.get('retry-after'));
+  assert.ok(wait >= 1 && wait <= 10, String(wait));
+  assert.deepEqual(pluck((await send('GET', tokens, 'bob')).json.tokens, 'id'), [first.json.id]);
+  assert.equal((await send('POST', tokens, 'kim')).status, 201);
+  await service.sql`update vitrine_token set created = created - interval '10 seconds'`;
+  assert.equal((await send('POST', tokens, 'bob')).status, 201);
+  assertProblem(await send('POST', tokens, 'bob'), 429);
 });
 
 test('a token resolves only the resources that a request reaches', async (t) => {

@@ -971,6 +971,8 @@ export const FRENCH_MESSAGES: Messages = {
   rolesForbid: 'Vos rôles ne permettent pas cela.',
   scopeForbids: 'Ce jeton ne permet pas cela, ou son utilisateur ne peut pas le faire.',
   tooManyTokens: 'Vous avez {max} {max:jeton|jetons}, ce qui est le maximum. Révoquez-en d’abord un.',
+  tooManyNewTokens:
+    'Vous avez créé {max} {max:jeton|jetons} en une heure, ce qui est le maximum. Réessayez plus tard.',
   noTokens: 'Il faut pour cela votre nom d’utilisateur et votre mot de passe. Un jeton ne suffit pas.',
   notChangeable: 'Vous ne pouvez pas modifier ou supprimer cet enregistrement.',
   notAllChangeable:

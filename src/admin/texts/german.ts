@@ -967,6 +967,8 @@ export const GERMAN_MESSAGES: Messages = {
   rolesForbid: 'Ihre Rollen erlauben das nicht.',
   scopeForbids: 'Dieses Token erlaubt das nicht, oder sein Benutzer darf es nicht.',
   tooManyTokens: 'Sie haben {max} {max:Token|Tokens}, das ist die Höchstzahl. Widerrufen Sie zuerst eines.',
+  tooManyNewTokens:
+    'Sie haben in einer Stunde {max} {max:Token|Tokens} erstellt, das ist die Höchstzahl. Versuchen Sie es später noch einmal.',
   noTokens: 'Dafür sind Ihr Benutzername und Passwort nötig. Ein Token kann es nicht.',
   notChangeable: 'Sie dürfen diesen Datensatz nicht ändern oder löschen.',
   notAllChangeable:

@@ -957,6 +957,7 @@ export const SPANISH_MESSAGES: Messages = {
   rolesForbid: 'Sus roles no permiten esto.',
   scopeForbids: 'Este token no permite esto, o su usuario no puede hacerlo.',
   tooManyTokens: 'Tiene {max} {max:token|tokens}, que es el máximo. Revoque uno primero.',
+  tooManyNewTokens: 'Ha creado {max} {max:token|tokens} en una hora, que es el máximo. Inténtelo más tarde.',
   noTokens: 'Esto necesita su nombre de usuario y contraseña. Un token no puede hacerlo.',
   notChangeable: 'No puede modificar ni eliminar este registro.',
   notAllChangeable:

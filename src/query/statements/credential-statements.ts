@@ -309,6 +309,10 @@ const TODAY = sql`(${NOW})::date`;
 
 /** How long an expired token is listed. */
 const EXPIRED_LIFE = raw("interval '90 days'");
+/** In place of the hash of a revoked token, with its id, and how long that is kept after it was made. */
+const REVOKED = "'revoked '";
+const REVOKED_LIFE = raw("interval '1 hour'");
+const isRevoked = sql`s.secret_hash like ${raw(REVOKED)} || '%'`;
 
 /**
  * @param tokens the table of tokens
@@ -363,13 +367,21 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
         hasRows,
       ),
 
-    /** Adds a token of an active user, who may have at most so many. It returns its key. */
-    add(userId: string, hash: string, { label, models, methods, expires }: NewToken, max: number) {
-      const own = sql`(select count(*) from ${table} s where s.user_key = ${value(userId)})`;
+    /**
+     * Adds a token of an active user, who may have at most so many, and make so many in an hour. It returns the key, or the seconds until
+     * there may be another one.
+     */
+    add(userId: string, hash: string, token: NewToken, max: number, maxPerHour: number) {
+      const { label, models, methods, expires } = token;
+      const ofUser = sql`from ${table} s where s.user_key = ${value(userId)}`;
+      const latest = sql`select s.created ${ofUser} and s.created > ${NOW} - ${REVOKED_LIFE} order by s.created desc offset ${raw(String(maxPerHour - 1))} limit 1`;
+      const wait = sql`(select ceil(extract(epoch from created + ${REVOKED_LIFE} - ${NOW})) from (${latest}) latest)`;
+      const hasRoom = sql`(select count(*) ${ofUser} and not ${isRevoked}) < ${raw(String(max))}`;
       const values = sql`${userKey}::text, ${value(hash)}, ${value(label)}, ${value(models)}, ${value(methods)}, ${value(expires)}::timestamp`;
+      const insert = sql`insert into ${table} (user_key, secret_hash, label, models, methods, expires) select ${values} from ${userRows} where ${userKey}::text = ${value(userId)} and ${column('active')} and ${hasRoom} and ${wait} is null returning id`;
       return fixed(
-        sql`insert into ${table} (user_key, secret_hash, label, models, methods, expires) select ${values} from ${userRows} where ${userKey}::text = ${value(userId)} and ${column('active')} and ${own} < ${raw(String(max))} returning id::text`,
-        ([row]) => text(row?.[0]) ?? undefined,
+        sql`with made as (${insert}) select (select id::text from made), case when ${hasRoom} then ${wait}::text end`,
+        ([row]) => ({ id: text(row?.[0]) ?? undefined, wait: Number(text(row?.[1]) ?? 0) }),
       );
     },
 
@@ -377,7 +389,7 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
     list(userId: string | undefined, max: number): Statement<ListedToken[]> {
       const ofOne = userId === undefined ? raw('true') : sql`s.user_key = ${value(userId)}`;
       return fixed(
-        sql`select s.id::text, s.user_key, ${name}, s.label, s.models, s.methods, s.created::text, s.expires::text, s.used::text, coalesce(${isValid}, false) from ${table} s left join ${userRows} on ${isOwner} where ${ofOne} order by s.id desc limit ${raw(String(max))}`,
+        sql`select s.id::text, s.user_key, ${name}, s.label, s.models, s.methods, s.created::text, s.expires::text, s.used::text, coalesce(${isValid}, false) from ${table} s left join ${userRows} on ${isOwner} where ${ofOne} and not ${isRevoked} order by s.id desc limit ${raw(String(max))}`,
         (rows) =>
           rows.map(([id, key, user, label, models, methods, created, expires, used, valid]) => ({
             id: text(id) ?? '',
@@ -394,10 +406,13 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
       );
     },
 
-    /** It returns whether there was such a token. @param userId undefined for a token of any user */
+    /**
+     * Revokes a token. It is deleted an hour after it was made, since until then it counts as made. The statement returns whether there was
+     * such a token. @param userId undefined for a token of any user
+     */
     revoke: (id: string, userId: string | undefined): Statement<boolean> =>
       fixed(
-        sql`delete from ${table} where id = ${value(id)}::bigint${userId === undefined ? EMPTY : sql` and user_key = ${value(userId)}`} returning true`,
+        sql`update ${table} s set secret_hash = ${raw(REVOKED)} || s.id, expires = ${NOW} where s.id = ${value(id)}::bigint and not ${isRevoked}${userId === undefined ? EMPTY : sql` and s.user_key = ${value(userId)}`} returning true`,
         hasRows,
       ),
 
@@ -413,7 +428,7 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
       // A policy may hide users who are there.
       const isOrphan = users.mayHideRows ? EMPTY : sql` or ${userKey} is null`;
       return fixed(
-        sql`delete from ${table} where id in (select s.id from ${table} s left join ${userRows} on ${isOwner} where s.expires < ${NOW} - ${EXPIRED_LIFE}${isOrphan})`,
+        sql`delete from ${table} where id in (select s.id from ${table} s left join ${userRows} on ${isOwner} where s.expires < ${NOW} - ${EXPIRED_LIFE} or ${isRevoked} and s.created < ${NOW} - ${REVOKED_LIFE}${isOrphan})`,
         nothing,
       );
     },

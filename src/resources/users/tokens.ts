@@ -11,7 +11,7 @@ import {
   type TokenUser,
 } from '../../query/statements/credential-statements.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
-import { addError, excerpt, type FieldErrors } from '../../errors.ts';
+import { addError, excerpt, Problem, type FieldErrors } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
 import type { Caller, Scope } from '../access/access.ts';
 import type { RecordEvent } from './events.ts';
@@ -22,6 +22,8 @@ import { isIn } from '../definition/validators.ts';
 export const MAX_LABEL = 255;
 /** Maximum tokens of a user. */
 export const MAX_TOKENS = 50;
+/** Maximum tokens that a user makes in an hour, since each scope is another access. */
+const MAX_PER_HOUR = 20;
 /** Maximum resources in a scope. */
 const MAX_NAMES = 1_000;
 /** Maximum tokens in a list. */
@@ -163,12 +165,15 @@ export function createTokens(
     /**
      * Makes a token of an active user.
      * @param run runs the statement, for instance in a transaction
+     * @param maxPerHour for a user who makes it
      * @returns its key and its text, which is nowhere stored; undefined for a user who is not active, or has `MAX_TOKENS`
+     * @throws Problem 429
      */
     async add(
       userId: string,
       { label, scope, expires }: TokenRequest,
       run = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'write'),
+      maxPerHour = MAX_PER_HOUR,
     ): Promise<{ readonly id: string; readonly token: string } | undefined> {
       const secret = randomBytes(32).toString('hex');
       const stored = {
@@ -177,7 +182,11 @@ export function createTokens(
         models: scope.models?.join() ?? null,
         methods: scope.methods?.join() ?? null,
       };
-      const id = await run(statements.add(userId, digest(secret), stored, MAX_TOKENS));
+      const { id, wait } = await run(statements.add(userId, digest(secret), stored, MAX_TOKENS, maxPerHour));
+      if (id === undefined && wait > 0)
+        throw new Problem(429, messageOf('tooManyNewTokens', { max: maxPerHour }), {
+          headers: { 'Retry-After': String(wait) },
+        });
       const start = `vt_${id}_${secret}`;
       return id === undefined ? undefined : { id, token: `${start}${checksum(start)}` };
     },
