@@ -81,14 +81,11 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
 
 /** What the document says of each resource. */
 const partsOf = (resources: ResourceViews) =>
-  new LazyMap(resources, (resource) => {
-    const [shown] = [resource].filter(isShown);
-    return {
-      shown,
-      paths: shown ? resourcePaths(shown) : [],
-      schemas: shown ? resourceSchemas(shown, mayWrite(shown)) : [],
-    };
-  });
+  new LazyMap(resources, (resource) =>
+    isShown(resource)
+      ? [{ resource, paths: resourcePaths(resource), schemas: resourceSchemas(resource, mayWrite(resource)) }]
+      : [],
+  );
 
 /** The OpenAPI document of the resources as one access sees them. @param hasUsers whether the service has users */
 export function openApiDocument(
@@ -96,14 +93,13 @@ export function openApiDocument(
   hasUsers: boolean,
   parts = partsOf(resources),
 ): JsonSchema {
-  const all = [...parts.values()];
-  const shown = all.flatMap((part) => part.shown ?? []);
+  const shown = [...parts.values()].flat();
   const paths = {
     ...SITE_PATHS,
     ...(hasUsers && ACCOUNT_PATHS),
-    ...Object.fromEntries(all.flatMap((part) => part.paths)),
+    ...Object.fromEntries(shown.flatMap((part) => part.paths)),
   };
-  const own = Object.fromEntries(all.flatMap((part) => part.schemas));
+  const own = Object.fromEntries(shown.flatMap((part) => part.schemas));
   const text = JSON.stringify([paths, own, RESPONSES, SHARED_SCHEMAS]);
   return {
     openapi: '3.1.0',
@@ -115,7 +111,7 @@ export function openApiDocument(
     },
     // Clients append the paths, which begin with a slash.
     servers: [{ url: withBasePath('') }],
-    tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
+    tags: shown.map(({ resource }) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {
       schemas: { ...usedIn(text, 'schemas', { ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }), ...own },

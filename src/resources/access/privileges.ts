@@ -15,7 +15,7 @@ import {
   VIEW,
 } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
-import { hasLogins, type ResourceView } from './resource-view.ts';
+import { hasLogins, type ResourceView, type ResourceViews } from './resource-view.ts';
 
 /** Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right. */
 export const REVOKE_HISTORY_CHANGES = revokeChanges(HISTORY.model);
@@ -101,7 +101,7 @@ function adminPrivileges(
 /** All privileges that the service may need, by table name, system tables included. */
 export function allPrivileges(
   resources: readonly Resource[],
-  served: ReadonlyMap<string, ResourceView>,
+  served: ResourceViews,
   settings: Pick<Settings, 'userModel'>,
 ): ReadonlyMap<string, readonly Privilege[]> {
   const hasUsers = hasLogins(resources, settings);

@@ -27,7 +27,7 @@ import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
 import { HISTORY, SECOND_FACTOR, SHOWN_SYSTEM_TABLES, TOKEN, VIEW } from '../definition/system-tables.ts';
 import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, rolesOf, type Access, type Me } from './access.ts';
-import { LazyMap } from './lazy-map.ts';
+import { LazyMap, type Named } from './lazy-map.ts';
 import {
   adminColumns,
   allRights,
@@ -126,7 +126,7 @@ export interface ResourceView extends PageLimits, Permissions {
   readonly writes: WriteTarget;
 }
 
-export type ResourceViews = ReadonlyMap<string, ResourceView>;
+export type ResourceViews = Named<ResourceView>;
 
 /** Whether the caller sees the column in all records that exist for it. */
 export const isAlwaysShown = (

@@ -25,15 +25,11 @@ import {
 /** A part of a history. The entries of a checkpoint come before it. */
 export type Part = (Entry & { readonly table: string }) | { readonly seal: StoredSeal };
 
-/** Rows at a time: whole entries, which may have tens of megabytes, and others. */
-const BATCH = { whole: 20, other: 500 };
+/** Rows at a time: those of an export may have tens of megabytes. */
+const BATCH = 50;
 
-async function* rowsOf<T>(
-  database: Pick<Database, 'cursor'>,
-  statement: Statement<T[]>,
-  batch = BATCH.other,
-): AsyncGenerator<T> {
-  for await (const rows of database.cursor(statement, batch)) yield* rows;
+async function* rowsOf<T>(database: Pick<Database, 'cursor'>, statement: Statement<T[]>): AsyncGenerator<T> {
+  for await (const batch of database.cursor(statement, BATCH)) yield* batch;
 }
 
 /**
@@ -46,10 +42,9 @@ export async function* partsIn(
   tables: readonly SealedTable[],
   isWhole: boolean,
 ): AsyncGenerator<Part> {
-  const batch = isWhole ? BATCH.whole : BATCH.other;
   const readers = tables
     .filter(({ name }) => SEALED_TABLES.includes(name))
-    .map((table) => ({ name: table.name, rows: rowsOf(database, allEntries(table, isWhole), batch) }));
+    .map((table) => ({ name: table.name, rows: rowsOf(database, allEntries(table, isWhole)) }));
   // The entries are read after the checkpoints, so that there are at least those that are sealed.
   const sealTable = tables.find(({ name }) => name === SEAL.model);
   const seals = sealTable && rowsOf(database, allSeals(sealTable));

@@ -76,14 +76,13 @@ export function createEvents(
     log({ event: name, user: user?.name ?? null, address, id: request, detail });
   };
 
-  /** How many events of one key are recorded one by one, of how many so far, and what the record of the others says. */
-  interface Limit {
-    readonly counts: Map<string, number>;
-    readonly key: string;
-    readonly most: number;
-    readonly common?: EventFacts['detail'];
-  }
-  async function recordFirst({ counts, key, most, common }: Limit, name: EventName, facts: EventFacts) {
+  /** Records the first events of a key, and then how many followed in the interval. @param common what the record of these says */
+  async function recordFirst(
+    [counts, key, most]: readonly [counts: Map<string, number>, key: string, most: number],
+    name: EventName,
+    facts: EventFacts,
+    common?: EventFacts['detail'],
+  ): Promise<void> {
     const count = (counts.get(key) ?? 0) + 1;
     counts.set(key, count);
     const recordOthers = (): void => {
@@ -100,7 +99,7 @@ export function createEvents(
     // What a transaction does is limited by itself: it reads a form, and writes records.
     if (transaction) return record(name, facts, transaction);
     const most = name.startsWith('token.') ? MAX_OF_TOKENS : MAX_EACH;
-    return recordFirst({ counts: ofUsers, key: `${name} ${facts.user?.id ?? facts.address}`, most }, name, facts); // prettier-ignore
+    return recordFirst([ofUsers, `${name} ${facts.user?.id ?? facts.address}`, most], name, facts);
   };
 
   const ofAnyone = new Map<string, number>();
@@ -108,8 +107,7 @@ export function createEvents(
     const own = [name, facts.address, facts.user?.id].join(' ');
     const isSeparate = ofAnyone.has(own) || ofAnyone.size < MAX_COUNTED;
     const counted = isSeparate ? facts : { detail: { address: 'others' } };
-    const key = isSeparate ? own : name;
-    void recordFirst({ counts: ofAnyone, key, most: 1, common: counted.detail }, name, counted);
+    void recordFirst([ofAnyone, isSeparate ? own : name, 1], name, counted, counted.detail);
   }
   return { recordEvent, storeEvent, countEvent };
 }
