@@ -993,7 +993,8 @@ describe('imports at once', () => {
     const [ada, bea] = browsers as [Browser, Browser];
     const statuses = await whilePreviewing([ada, ada], async () => {
       const refused = await preview(ada);
-      assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '2']);
+      assert.equal(refused.status, 429);
+      assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
       assert.match(refused.text, /type="file"/);
       assert.match(readable(refused), /Your earlier imports are still running\. Try again when they/);
       assert.equal((await preview(bea, crlf('title', 'Two'))).status, 200);

@@ -238,6 +238,60 @@ describe('large writes of one client that take long, while others are present', 
   });
 });
 
+describe('a crowd that comes back after the seconds of Retry-After', () => {
+  const SLOW =
+    'create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.1); return new; end $$';
+  const service: TestService = useService(resources, { trustProxy: 1 }, async () => {
+    await service.addUser('bob');
+    await service.sql.unsafe(
+      `${SLOW}; create trigger slow before insert on note for each row execute function slow()`,
+    );
+    await service.sql.unsafe(`create function matches(text, text) returns boolean language plpgsql as $$
+      begin perform pg_sleep(0.1); return true; end $$;
+      alter table busy rename to slow;
+      create view busy as select id, name from slow where matches(name, current_query())`);
+    await service.sql`insert into slow (name) values ('x')`;
+  });
+
+  /** What each client of a crowd sends: more than is served while a statement may wait. */
+  const CROWDS: readonly (readonly [who: string, count: number, send: (index: number) => Promise<Answer>])[] =
+    [
+      [
+        'of one user',
+        400,
+        (index) =>
+          service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: `${index}` } }),
+      ],
+      [
+        'of many addresses',
+        400,
+        (index) =>
+          service.request(`/api/busy/?name=x&id__lt=${1000 + index}`, {
+            headers: { 'X-Forwarded-For': `10.3.${index >> 8}.${index & 255}` },
+          }),
+      ],
+    ];
+
+  for (const [who, count, send] of CROWDS)
+    test(`${who}: each is refused twice at most`, async () => {
+      const refusals = await Promise.all(
+        Array.from({ length: count }, async (_, index) => {
+          for (let refused = 0; ; refused += 1) {
+            const { status, headers, text } = await send(index);
+            if (status < 300) return refused;
+            assert.match(`${status}`, /^(429|503)$/, text);
+            await sleep(Number(headers.get('retry-after')) * 1000);
+          }
+        }),
+      );
+      assert.ok(refusals.some(Boolean), 'some are refused');
+      assert.deepEqual(
+        refusals.filter((one) => one > 2),
+        [],
+      );
+    });
+});
+
 test('a record whose policy takes long does not delay the reads of others', () =>
   withPolicies(
     `insert into guarded (name) select 'x' from generate_series(1, 20);

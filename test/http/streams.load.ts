@@ -192,7 +192,7 @@ describe('a long stream', () => {
     const { stop } = await begin(address);
     const refused = await streamOf(address);
     assertProblem(refused, 429);
-    assert.equal(refused.headers.get('retry-after'), '4');
+    assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
     stop();
     await eventually(async () => (await streamOf(address, '?id=1')).status === 200, 'the next stream');
     stopFirst();
@@ -210,7 +210,7 @@ describe('a long stream', () => {
     const headers = { ...NDJSON, 'X-Forwarded-For': newAddress() };
     const refused = await service.request('/api/text/', { headers });
     assertProblem(refused, 503);
-    assert.equal(refused.headers.get('retry-after'), '4');
+    assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
     assert.equal(
       (await service.request('/api/text/', { headers: { ...headers, Accept: '*/*' } })).status,
       200,

@@ -1,6 +1,7 @@
 // A lane: the connections of one kind of statements (a bulkhead), which clients get in turn.
-import { RECORD_BUSY, Refusal } from '../../errors.ts';
+import { Refusal } from '../../errors.ts';
 import { increment } from '../counts.ts';
+import { Comebacks } from './comebacks.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, SERVICE, type Requester } from './requester.ts';
 import { messageOf, type Message } from '../../messages.ts';
@@ -13,6 +14,8 @@ const MAX_WAITING_OF_CLIENT = 256;
  * client that has waited for less than this, since short statements soon leave a connection.
  */
 const CHECK = 100;
+/** Weight of the latest entry in the average time that one uses its connection. */
+const WEIGHT = 0.1;
 
 type ClientKind = Requester['clientKind'];
 
@@ -66,8 +69,6 @@ export type Leave = () => void;
 
 export class Lane {
   readonly #limits: LaneLimits;
-  readonly #own: Refusal;
-  readonly #full: Refusal;
   /** Users and anonymous clients take turns, so that many addresses do not delay users. */
   readonly #queues = { users: new FairQueue<Entry>(), anonymous: new FairQueue<Entry>() };
   #isTurnOfUsers = false;
@@ -79,15 +80,14 @@ export class Lane {
   #check: NodeJS.Timeout | undefined;
   #running = 0;
   #refused = 0;
+  readonly #comebacks = new Comebacks();
+  /** The average use of a connection (milliseconds), and the sum of the times at which those that run began. */
+  #use = 0;
+  #begun = 0;
   moved = 0;
 
   constructor(limits: LaneLimits) {
-    const { own, full = messageOf('overloaded'), maxWait } = limits;
-    // Who has waited for so long probably gets a connection after as long again.
-    const retry = { headers: { 'Retry-After': String(Math.ceil(maxWait / 1000)) } };
     this.#limits = limits;
-    this.#full = new Refusal(503, full, retry);
-    this.#own = own === undefined ? this.#full : new Refusal(429, own, retry);
   }
 
   get state(): LaneState {
@@ -107,11 +107,12 @@ export class Lane {
     const demand = { requester, lock, holder };
     // It overtakes none that could run: those begin as soon as they can.
     if (this.#mayRun(demand)) return this.#begin(demand);
-    if (requester !== SERVICE && queue.sizeOf(key) >= MAX_WAITING_OF_CLIENT) throw this.#refusal(this.#own);
+    if (requester !== SERVICE && queue.sizeOf(key) >= MAX_WAITING_OF_CLIENT)
+      throw this.#refusal(demand, true, queue.sizeOf(key));
     if (queue.size >= MAX_WAITING) {
       const dropped = queue.takeFromLongest(queue.sizeOf(key) + 1);
-      if (!dropped) throw this.#refusal(this.#full);
-      dropped.refuse(this.#refusal(this.#own));
+      if (!dropped) throw this.#refusal(demand, false, queue.size);
+      dropped.refuse(this.#refusal(dropped, true, queue.sizeOf(dropped.requester.key)));
     }
     const since = performance.now();
     return new Promise((resolve, reject) => {
@@ -138,7 +139,8 @@ export class Lane {
     const now = performance.now();
     const { users, anonymous } = this.#queues;
     for (const entry of [...users, ...anonymous])
-      if (now - entry.since >= this.#limits.maxWait) entry.refuse(this.#refusal(this.#whyLate(entry)));
+      if (now - entry.since >= this.#limits.maxWait)
+        entry.refuse(this.#refusal(entry, this.#runningOf.has(entry.requester.key)));
     const waiting = [...users, ...anonymous];
     if (waiting.length === 0) {
       clearInterval(this.#check);
@@ -153,14 +155,21 @@ export class Lane {
     }
   }
 
-  #refusal(error: Error): Error {
+  /**
+   * @param isOwn whether the client waits for its own entries
+   * @param ahead how many wait before it; those that are refused as late have left the queue
+   */
+  #refusal({ requester: { key, clientKind }, lock }: Demand, isOwn: boolean, ahead?: number): Refusal {
     this.#refused += 1;
-    return error;
-  }
-
-  #whyLate({ requester, lock }: Demand): Error {
-    if (lock !== undefined && this.#locks.has(lock)) return RECORD_BUSY;
-    return this.#runningOf.has(requester.key) ? this.#own : this.#full;
+    const { connections, maxOf, own, full = messageOf('overloaded') } = this.#limits;
+    // What blocks all connections shows in those that run, before any of them has ended.
+    const use = Math.max(this.#use, this.#running && performance.now() - this.#begun / this.#running);
+    const refuse = (status: number, detail: Message, queue: string, atOnce: number): Refusal =>
+      new Refusal(status, detail, { headers: this.#comebacks.next(queue, ahead ?? 0, use / atOnce) });
+    if (ahead === undefined && lock !== undefined && this.#locks.has(lock))
+      return refuse(503, messageOf('recordBusy'), `record ${lock}`, 1);
+    if (isOwn) return refuse(own ? 429 : 503, own ?? full, `client ${key}`, Math.ceil(connections / 2));
+    return refuse(503, full, clientKind, maxOf?.[clientKind] ?? connections);
   }
 
   /** @param ended the kind of a client whose connection would become free */
@@ -183,12 +192,16 @@ export class Lane {
   }
 
   #begin({ requester: { key, clientKind }, lock, holder }: Demand): Leave {
+    const begun = performance.now();
+    this.#begun += begun;
     this.#running += 1;
     this.#runningOfKind[clientKind] += 1;
     increment(this.#runningOf, key);
     if (lock !== undefined) this.#locks.add(lock);
     if (holder) this.#holders.set(holder, clientKind);
     return () => {
+      this.#begun -= begun;
+      this.#use += WEIGHT * (performance.now() - begun - this.#use);
       this.#running -= 1;
       this.#runningOfKind[clientKind] -= 1;
       increment(this.#runningOf, key, -1);

@@ -1,7 +1,8 @@
 // Limits how much memory and work all clients together can use.
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
-import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
+import { Comebacks } from '../../db/lanes/comebacks.ts';
+import { Problem, Refusal, unavailable } from '../../errors.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { isStreamed, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
@@ -12,6 +13,9 @@ import { messageOf } from '../../messages.ts';
 const MIN_BUDGET = 96 * 1024 * 1024;
 /** The largest form of the admin area as a multiple of MAX_BODY. One client may send it, or leave the largest page unread. */
 const FORM_FACTOR = 3;
+
+/** Milliseconds that a request of those takes that the overloaded process refuses, so that they come back one after the other. */
+const REQUEST_TIME = 2;
 
 const CLOSE_AND_RETRY = { headers: { Connection: 'close', 'Retry-After': '1' } };
 
@@ -26,6 +30,7 @@ export function createLoadLimits(
   const budget = new ByteBudget(Math.max(MIN_BUDGET / processes, 2 * largest));
   const unsent = createUnsent(budget);
   const overload = watchOverload(inFlight, processes);
+  const comebacks = new Comebacks();
 
   return {
     budget,
@@ -34,7 +39,8 @@ export function createLoadLimits(
 
     /** @throws Problem 503 while the process is overloaded, except for assets. Health checks skip this check. */
     assertRoom(isAsset: boolean): void {
-      if (overload.shortage() !== undefined && !isAsset) throw OVERLOADED;
+      if (overload.shortage() === undefined || isAsset) return;
+      throw new Refusal(503, messageOf('overloaded'), { headers: comebacks.next('', 0, REQUEST_TIME) });
     },
 
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
