@@ -1,7 +1,6 @@
 // Exports the records of a list as a CSV or JSON file.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Fragment } from '../../db/fragment.ts';
-import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { ROOT } from '../../query/plan.ts';
 import { streamStatement } from '../../query/read.ts';
@@ -21,30 +20,21 @@ import { links, selectionFacts, selectionOf, LinkParameters } from '../web/admin
 /** CSV for Excel begins with a byte order mark; without it, Excel reads the file in an old encoding of the system. */
 export type ExportFormat = 'csv' | 'excel.csv' | 'json' | 'shown.csv' | 'shown.excel.csv';
 
-/** The columns of a file. *As shown* has those that the list shows, after the key, so that an import finds the records. */
-function columnsOf(
-  { resource }: ResourceContext,
-  isShown: boolean,
-  parameters: LinkParameters,
-): readonly Column[] {
-  const { output, model } = resource;
-  if (!isShown) return output;
+const NO_PARAMETERS = new LinkParameters([]);
+
+/**
+ * The columns of a CSV file with their titles. *As shown* has those that the list shows, after the key, so that an import finds the
+ * records. A foreign key has another title where related records are named by their labels.
+ */
+export function exportedColumns(context: ResourceContext, isShown: boolean, parameters = NO_PARAMETERS) {
+  const { output, model } = context.resource;
   const key = output.filter((column) => column === model.primaryKey);
-  return [...new Set([...key, ...new ListState(resource, parameters).columns])];
+  const shown = [...key, ...new ListState(context.resource, parameters).columns];
+  return [...new Set(isShown ? shown : output)].map((column) => {
+    const related = isShown ? relatedOf(column, context) : undefined;
+    return { column, related, title: related ? column.name : column.key };
+  });
 }
-
-/** The first line of a CSV file. A foreign key whose related records are named by their labels has another name there. */
-const titlesOf = (columns: readonly Column[], isLabeled: (column: Column) => unknown): string =>
-  columns.map((column) => (isLabeled(column) ? column.name : column.key)).join();
-
-/** The first lines of the exports of a resource. */
-export const exportTitles = (context: ResourceContext): readonly string[] =>
-  [false, true].map((isShown) =>
-    titlesOf(
-      columnsOf(context, isShown, new LinkParameters([])),
-      (column) => isShown && relatedOf(column, context),
-    ),
-  );
 
 /** What a file has of each record: all its columns; or those that the list shows, with the labels of related records. */
 function contentsOf(
@@ -52,19 +42,18 @@ function contentsOf(
   format: ExportFormat,
   parameters: LinkParameters,
 ): { readonly record: Fragment; readonly frame: Frame } {
-  const { resource } = context;
+  const { output, visibility } = context.resource;
   if (format === 'json')
-    return { record: recordJson(ROOT, resource.output), frame: { start: '[', between: ',\n', end: ']\n' } };
-  const isShown = format.startsWith('shown');
-  const columns = columnsOf(context, isShown, parameters);
+    return { record: recordJson(ROOT, output), frame: { start: '[', between: ',\n', end: ']\n' } };
+  const exported = exportedColumns(context, format.startsWith('shown'), parameters);
+  const columns = exported.map(({ column }) => column);
   const labels = new Map(
-    columns.flatMap((column) => {
-      const related = isShown && relatedOf(column, context);
-      return related ? [[column, relatedLabel(column, related.label, resource.visibility)] as const] : [];
-    }),
+    exported.flatMap(({ column, related }) =>
+      related ? [[column, relatedLabel(column, related.label, visibility)] as const] : [],
+    ),
   );
-  const names = titlesOf(columns, (column) => labels.has(column));
-  const start = `${format.endsWith('excel.csv') ? '\uFEFF' : ''}${names}\r\n`;
+  const titles = exported.map(({ title }) => title).join();
+  const start = `${format.endsWith('excel.csv') ? '\uFEFF' : ''}${titles}\r\n`;
   return { record: csvRow(ROOT, columns, labels), frame: { start, between: '', end: '' } };
 }
 

@@ -42,6 +42,9 @@ export interface ImportFile {
 interface Heading {
   readonly line: number;
   readonly titles: readonly string[];
+  /** How many of its cells are not empty, and how many of these are titles. */
+  readonly filled: number;
+  readonly known: number;
 }
 
 /** Identifies the titles of a file: for others, what a form has chosen does not count. */
@@ -55,28 +58,24 @@ function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
   return length === cells.length ? cells : cells.slice(0, length);
 }
 
-/**
- * Finds the line with the titles: the first one, unless most cells of a later one are titles, and more of them than there. One cell
- * can be a title by chance.
- * @returns its index, and how many of its cells are titles
- */
-async function findTitles(
-  headings: readonly Heading[],
+/** The first lines. @param isTitle whether a cell names a column */
+async function readHeadings(
+  lines: readonly CsvRow[],
   isTitle: (cell: string) => boolean,
   yieldIfDue: YieldIfDue,
-): Promise<readonly [index: number, count: number]> {
-  let found: readonly [number, number] = [0, 0];
-  for (const [index, { titles }] of headings.entries()) {
+): Promise<Heading[]> {
+  const headings: Heading[] = [];
+  for (const { line, cells } of lines.slice(0, MAX_HEADINGS)) {
+    const titles = trimmed(cells, 0).map((cell) => cell?.trim() ?? '');
     const filled = titles.slice(0, MAX_COLUMNS).filter((title) => title !== '');
-    let count = 0;
+    let known = 0;
     for (const title of filled) {
-      if (isTitle(title)) count += 1;
+      if (isTitle(title)) known += 1;
       await yieldIfDue();
     }
-    const isBetter = count > Math.max(1, found[1]) && 2 * count >= filled.length;
-    if (index === 0 || isBetter) found = [index, count];
+    headings.push({ line, titles, filled: filled.length, known });
   }
-  return found;
+  return headings;
 }
 
 /** The characters from 0x80 to 0x9F in Windows-1252, which is otherwise Latin-1. Five bytes have no character. */
@@ -136,9 +135,7 @@ export async function readImportFile(
 ): Promise<ImportFile | { readonly fault: string }> {
   if (bytes.length === 0) return { fault: t('chooseFile') };
   if (bytes.length > MAX_FILE_BYTES)
-    return {
-      fault: t('fileTooLarge', { max: MAX_FILE_BYTES, got: bytes.length }),
-    };
+    return { fault: t('fileTooLarge', { max: MAX_FILE_BYTES, got: bytes.length }) };
   const decoded = await decodeFile(bytes, yieldIfDue);
   if (!decoded) return { fault: t('notAText') };
   const { text, encoding } = decoded;
@@ -147,29 +144,23 @@ export async function readImportFile(
   const limits = { rows: MAX_ROWS + 3, cells: MAX_CELLS };
   const parsed = await parseCsvInTurns(text, limits, yieldIfDue, separator);
   if (parsed === 'tooManyCells') return { fault: t('tooManyCells', { max: MAX_CELLS }) };
-  if ('faultyLine' in parsed)
-    return {
-      fault: t('faultyQuotes', { line: String(parsed.faultyLine) }),
-    };
+  if ('faultyLine' in parsed) return { fault: t('faultyQuotes', { line: String(parsed.faultyLine) }) };
   const lines = isDeclared ? parsed.slice(1) : parsed;
-  const headings = lines.slice(0, MAX_HEADINGS).map(({ line, cells }): Heading => {
-    return { line, titles: trimmed(cells, 0).map((cell) => cell?.trim() ?? '') };
-  });
+  const headings = await readHeadings(lines, isTitle, yieldIfDue);
   const isChosen = headings.some(({ titles }) => titlesDigest(titles) === form.get('_titles'));
-  const chosen = isChosen ? headings.findIndex(({ line }) => String(line) === form.get('_line')) : -1;
-  const [likely, count] = await findTitles(headings, isTitle, yieldIfDue);
-  const index = chosen < 0 ? likely : chosen;
-  const header = headings[index];
+  const chosen = headings.find(({ line }) => isChosen && String(line) === form.get('_line'));
+  // One cell can be a title by chance, so a later line needs more than the first, and most of its cells.
+  const least = Math.max(1, headings[0]?.known ?? 0);
+  const later = headings.filter(({ known, filled }) => known > least && 2 * known >= filled);
+  const likely = later.sort((one, other) => other.known - one.known)[0] ?? headings[0];
+  const header = chosen ?? likely;
   if (!header) return { fault: t('fileIsEmpty') };
-  const { titles, line: titleLine } = header;
+  const { titles, line: titleLine, filled, known } = header;
   // UTF-16 without a byte order mark.
   if (titles.some((title) => title.includes('\0'))) return { fault: t('notAText') };
   const width = titles.length;
-  if (width > MAX_COLUMNS)
-    return {
-      fault: t('tooManyColumns', { max: MAX_COLUMNS, got: width }),
-    };
-  const rows = lines.slice(index + 1);
+  if (width > MAX_COLUMNS) return { fault: t('tooManyColumns', { max: MAX_COLUMNS, got: width }) };
+  const rows = lines.filter(({ line }) => line > titleLine);
   if (rows.length === 0) return { fault: t('fileHasNoRows') };
   if (rows.length > MAX_ROWS) return { fault: t('tooManyRows', { max: MAX_ROWS }) };
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
@@ -178,6 +169,6 @@ export async function readImportFile(
     const fault = isLong ? t('otherCellCount', { count: cells.length, width: String(width) }) : undefined;
     return { line, cells, fault };
   };
-  const isUnsure = chosen < 0 && count === 1 && titles.filter((title) => title !== '').length > 2;
+  const isUnsure = !chosen && known === 1 && filled > 2;
   return { titles, titleLine, headings, isUnsure, rows: rows.map(fileRow), separator, encoding };
 }

@@ -2,7 +2,7 @@
 import { findColumn, isKeyPart, isWholeKey, type Column } from '../../db/schema/model.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { exportTitles } from '../actions/export.ts';
+import { exportedColumns } from '../actions/export.ts';
 import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { createForm, type Form } from '../web/form-data.ts';
@@ -85,9 +85,8 @@ export function formatsOf(
 /** Whether the title of a foreign key says that its cells are keys (`room_id`) or labels (`room`, and what pages show). */
 function relatedFormat({ key, name, title: shown }: Column, title: string): Format {
   const says = (one: string): boolean => simplified(one) === simplified(title);
-  const isKey = says(key);
-  if (isKey === (says(name) || says(shown))) return 'either';
-  return isKey ? 'plain' : 'label';
+  const isLabel = says(name) || says(shown);
+  return says(key) === isLabel ? 'either' : isLabel ? 'label' : 'plain';
 }
 
 /** The columns by which rows can match records: the key, and unique columns. */
@@ -113,7 +112,8 @@ export async function mapColumns(
   const find = columnFinder(resource);
   const notes = new Map<number, string>();
   const mapped = new Map<Column, MappedColumn>();
-  const isExport = exportTitles(context).includes(titles.join());
+  const titlesOf = (isShown: boolean) => exportedColumns(context, isShown).map(({ title }) => title);
+  const isExport = [true, false].some((isShown) => titlesOf(isShown).join() === titles.join());
   for (const [index, title] of titles.entries()) {
     await yieldIfDue();
     const column = find(get(`_column.${index}`) ?? title);
@@ -124,10 +124,10 @@ export async function mapColumns(
     }
     const all = formatsOf(column, context).map(([format]) => format);
     const sent = all.find((format) => format === get(`_format.${column.key}`));
-    let formats: readonly Format[] = [sent ?? 'plain'];
-    if (!sent && column.references && all.length > 0) formats = [relatedFormat(column, title)];
-    else if (!sent && all.length > 0 && !isExport)
-      formats = await provenFormats(column, all, rows, index, yieldIfDue);
+    const isPlain = isExport || all.length === 0;
+    const said = all.includes('label') ? relatedFormat(column, title) : isPlain ? 'plain' : undefined;
+    const format = sent ?? said;
+    const formats = format ? [format] : await provenFormats(column, all, rows, index, yieldIfDue);
     if (formats.length > 1) notes.set(index, t('ambiguous'));
     mapped.set(column, { column, index, formats });
   }

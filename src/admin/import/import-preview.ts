@@ -148,9 +148,6 @@ export const summaryOf = (outcome: ImportOutcome | undefined, { rows, ...file }:
 /** More options than these make a page too large: then there are text fields that suggest the columns. */
 const MAX_OPTIONS = 10_000;
 
-/** Titles that the choice of their line shows at most. */
-const MAX_TITLES = 10;
-
 type Option = readonly [value: string, text: string];
 
 const select = (about: Attributes, options: readonly Option[], chosen: string): Html =>
@@ -210,9 +207,8 @@ export async function mappingFields(
     keys.length > 0
       ? labeledField('match', t('matchBy'), match, parts)
       : html`<p class="hint">${t('keyColumnNeeded')}</p>`;
-  const lines = headings.map(({ line, titles: cells }): Option => {
-    return [String(line), `${line}: ${shortened(cells.slice(0, MAX_TITLES).join(' · '), 60)}`];
-  });
+  const textOf = (cells: readonly string[]): string => shortened(cells.join(' · '), 60);
+  const lines = headings.map((one): Option => [`${one.line}`, `${one.line}: ${textOf(one.titles)}`]);
   return html`<section>
     <h2>${t('columnsOfFile')}</h2>
     <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />

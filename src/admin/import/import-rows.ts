@@ -255,7 +255,7 @@ async function fieldsOfRow(
     const mayBeLeftOut = text === null && !nullable && (!present || stored === '');
     if (faults[key]) {
       // Of several records with one label, the file cannot name another than the present one.
-      if (!stored || !meant.get(key)?.includes(stored)) errors[key] = faults[key];
+      if (!meant.get(key)?.includes(stored ?? '')) errors[key] = faults[key];
     } else if (text !== stored && !mayBeLeftOut) {
       const typed = { text: text ?? '', isNull: text === null && nullable };
       const { length } = typed.text;

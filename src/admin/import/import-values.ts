@@ -36,8 +36,11 @@ const writingOf = (format: Format): Writing => ({
   isOpen: false,
 });
 
-/** The value of a cell, as a form has it, null for no value; or why it has none. */
-type Cell = { readonly value: string | null } | { readonly fault: Message | string };
+/** The value of a cell, as a form has it, null for no value; or why it is not clear. */
+interface Cell {
+  readonly value?: string | null | undefined;
+  readonly fault?: Message | string | undefined;
+}
 
 /** Reads a cell. An empty quoted one is an empty string only in a text column. */
 function readCell(cell: string | null, column: Column, formats: readonly Format[]): Cell {
@@ -50,16 +53,12 @@ function readCell(cell: string | null, column: Column, formats: readonly Format[
     if (json === '' || (json === 'null' && nullable)) return { value: null };
     if (json === 'null' || !type.element) return { value: json };
   } else if (text.length > LONGEST_VALUE) return { value: text };
-  const [first, ...others] = formats.map((format) => {
+  const [first = { value: text }, ...others] = formats.map((format): Cell => {
     const writing = writingOf(format);
     const reading = readText(column, text, writing);
-    const fault = faultOf(column, reading, writing);
-    return fault === undefined ? { value: reading.text ?? text } : { fault };
+    return { value: reading.text, fault: faultOf(column, reading, writing) };
   });
-  if (!first) return { value: text };
-  const valueIn = (one: Cell): string | null | undefined => ('value' in one ? one.value : undefined);
-  const isSame = others.every((other) => valueIn(other) === valueIn(first));
-  return isSame ? first : { fault: t('formatNeeded') };
+  return others.every(({ value }) => value === first.value) ? first : { fault: t('formatNeeded') };
 }
 
 /** The format that fits all cells that any format fits; all of them if several do, with different values, or none does. */
@@ -74,9 +73,8 @@ export async function provenFormats(
   for (const row of rows) {
     await yieldIfDue();
     const values = formats.map((format) => {
-      const cell = readCell(row.cells[index] ?? null, column, [format]);
-      const value = 'value' in cell ? (cell.value ?? undefined) : undefined;
-      return value === undefined || column.type.parse(value, column).fault ? undefined : value;
+      const { value } = readCell(row.cells[index] ?? null, column, [format]);
+      return typeof value !== 'string' || column.type.parse(value, column).fault ? undefined : value;
     });
     if (values.some((value) => value !== undefined)) read.forEach((one, at) => one.values.push(values[at]));
   }
@@ -155,15 +153,14 @@ export async function readRows(
       const cell = row.cells[index] ?? null;
       const named = records.get(column);
       if (!named) {
-        const found = readCell(cell, column, column === primaryKey ? [] : formats);
-        if ('value' in found) return found.value;
-        addError(faults, column.key, found.fault);
-        return cell;
+        const { value = cell, fault } = readCell(cell, column, column === primaryKey ? [] : formats);
+        if (fault !== undefined) addError(faults, column.key, fault);
+        return value;
       }
       const name = labelIn(cell);
       const ids = [...(named.get(name) ?? [])];
       if (name === '' || ids.length === 1) return ids[0] ?? null;
-      const several = formats[0] === 'either' ? 'formatNeeded' : 'severalHaveLabel';
+      const several = formats[0] === 'either' && ids.includes(name) ? 'formatNeeded' : 'severalHaveLabel';
       addError(faults, column.key, t(ids.length > 1 ? several : 'noneHasLabel'));
       if (formats[0] === 'label') meant.set(column.key, ids);
       return name;
