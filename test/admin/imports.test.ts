@@ -1234,6 +1234,29 @@ describe('bookings of rooms whose names look like keys', () => {
         }
       });
 
+  test('are asked for the format of an export that a spreadsheet has written again', async () => {
+    await hotel.sql`update booking set tags = null`;
+    const { text } = await ada.get('/admin/booking/-/export.csv');
+    const prices = [
+      text.replaceAll(/(\d+)\.(\d+)/g, '"$1,$2"'),
+      text.replaceAll(',', ';').replaceAll('"', ''),
+    ];
+    for (const file of prices) {
+      const preview = await uploadFile(ada, BOOKINGS, file);
+      assert.match(readable(preview), /Price: depends on how the column is written/);
+      assert.equal(fieldsOf(preview)['_format.price'], '');
+      const comma = await ada.post(BOOKINGS, {
+        ...fieldsOf(preview),
+        '_format.price': 'comma',
+        _do: 'preview',
+      });
+      assert.match(
+        readable(comma),
+        file.includes('"1,234"') ? UNCHANGED : /Price: was 1\.234 → becomes 1234/,
+      );
+    }
+  });
+
   const named = (preview: AdminAnswer): string =>
     readable(preview).replace(/^.*?(?=Rows with|Changed rec|New rec|No changes)/, '');
   const rooms = () => hotel.sql`select id, room_id from booking where id < 4 order by id`;

@@ -93,13 +93,8 @@ export async function exportRecords(
   const { record, frame } = contentsOf(context, format, parameters);
   const statement = streamStatement(plan, record);
   const recordExport = (rows: number, isWhole: boolean): void => {
-    const detail = {
-      resource: name,
-      format,
-      ...selectionFacts({ ...selection, query }),
-      rows,
-      whole: isWhole,
-    };
+    const facts = selectionFacts({ ...selection, query });
+    const detail = { resource: name, format, ...facts, rows, whole: isWhole };
     void report('export', detail);
   };
   return {

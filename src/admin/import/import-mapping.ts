@@ -7,7 +7,7 @@ import { relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { t } from '../web/language.ts';
-import { titlesDigest, type ImportFile } from './import-file.ts';
+import { titlesDigest, type FileRow, type ImportFile } from './import-file.ts';
 import { provenFormats, type Format, type MappedColumn } from './import-values.ts';
 
 export interface Mapping {
@@ -100,10 +100,14 @@ export function matchColumns(resource: AdminView, columns: readonly Column[]): C
 
 const NO_FORM = createForm([]);
 
-/** Reads the mapping that a form has chosen, and finds out the rest of it. A file with the titles of an export is in its format. */
+/** Whether the cells of a column are as the API has them, without groups of thousands. */
+const hasOnlyValues = (column: Column, rows: readonly FileRow[], index: number): boolean =>
+  rows.every(({ cells }) => !cells[index] || column.type.parse(cells[index], column).fault === undefined);
+
+/** Reads the mapping that a form has chosen, and finds out the rest of it. A file with the titles of an export may be in its format. */
 export async function mapColumns(
   context: ResourceContext,
-  { titles, rows }: ImportFile,
+  { titles, rows, separator }: ImportFile,
   form: Form,
   yieldIfDue: YieldIfDue,
 ): Promise<Mapping> {
@@ -113,7 +117,7 @@ export async function mapColumns(
   const notes = new Map<number, string>();
   const mapped = new Map<Column, MappedColumn>();
   const titlesOf = (isShown: boolean) => exportedColumns(context, isShown).map(({ title }) => title);
-  const isExport = [true, false].some((isShown) => titlesOf(isShown).join() === titles.join());
+  const isExport = separator === ',' && [true, false].some((one) => titlesOf(one).join() === titles.join());
   for (const [index, title] of titles.entries()) {
     await yieldIfDue();
     const column = find(get(`_column.${index}`) ?? title);
@@ -124,7 +128,7 @@ export async function mapColumns(
     }
     const all = formatsOf(column, context).map(([format]) => format);
     const sent = all.find((format) => format === get(`_format.${column.key}`));
-    const isPlain = isExport || all.length === 0;
+    const isPlain = all.length === 0 || (isExport && hasOnlyValues(column, rows, index));
     const said = all.includes('label') ? relatedFormat(column, title) : isPlain ? 'plain' : undefined;
     const format = sent ?? said;
     const formats = format ? [format] : await provenFormats(column, all, rows, index, yieldIfDue);

@@ -49,17 +49,11 @@ function sourceFields({ resource }: ResourceContext, source: Source | undefined,
   const fileParts = {
     hint: isPreview
       ? t('chooseOtherFile')
-      : t('fileHint', {
-          columns: columns.join(', '),
-          rows: MAX_ROWS,
-          size: MAX_FILE_BYTES / 1_048_576,
-        }),
+      : t('fileHint', { columns: columns.join(', '), rows: MAX_ROWS, size: MAX_FILE_BYTES / 1_048_576 }),
   };
   const accept = '.csv,.tsv,.txt,text/csv,text/tab-separated-values';
   const file = { type: 'file', ...controlAttributes('file', '_file', fileParts), accept, ...state };
-  const textParts = {
-    hint: phrase('pasteHint', { quotes: html`<code>""</code>` }),
-  };
+  const textParts = { hint: phrase('pasteHint', { quotes: html`<code>""</code>` }) };
   const area = { ...controlAttributes('text', '_text', textParts), rows: 8, spellcheck: 'false', ...state };
   const tooLong = html`<p class="hint">${t('pastedTooLong', { count: pasted.length })}</p>`;
   const textField = labeledField('text', t('orPasteText'), html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts); // prettier-ignore

@@ -66,11 +66,14 @@ function textOf(
   return texts.length === column.parts.length ? joinKey(texts) : undefined;
 }
 
+/** The columns of a file whose values a row matches by. */
+const matchedBy = ({ by }: Mapping): readonly Column[] => (by ? [by, ...(by.parts ?? [])] : []);
+
 /** The row without the blanks around the values by which it matches. */
-function bareRow({ columns, by }: Mapping, row: ImportRow): ImportRow {
-  const isMatched = (column: Column | undefined) => column && (column === by || by?.parts?.includes(column));
+function bareRow(mapping: Mapping, row: ImportRow): ImportRow {
+  const matched = matchedBy(mapping).map((column) => mapping.columns.indexOf(column));
   const bare = row.values.map((value, at) =>
-    isMatched(columns[at]) && value !== '' ? value?.trim() || null : value,
+    matched.includes(at) && value !== '' ? value?.trim() || null : value,
   );
   return bare.some((value, at) => value !== row.values[at]) ? { ...row, values: bare } : row;
 }
@@ -93,7 +96,8 @@ async function keyedRows(
   for (const [rowIndex, original] of rows.entries()) {
     await yieldIfDue();
     for (const row of new Set([bareRow(mapping, original), original])) {
-      const text = by && !row.faults[by.key] ? textOf(columns, row, by) : undefined;
+      const isFaulty = matchedBy(mapping).some(({ key }) => row.faults[key]);
+      const text = by && !isFaulty ? textOf(columns, row, by) : undefined;
       const key = text === undefined ? undefined : by?.type.parse(text, by);
       if (key && key.fault === undefined) keyed.push({ rowIndex, row, key: key.value });
     }
