@@ -226,10 +226,7 @@ export const ENGLISH = {
   copyToken: 'Copy the token now: it cannot be shown again.',
   backToAccount: 'Back to your account',
   yourNewToken: 'Your new token',
-  alsoRevokeTokens: {
-    one: 'Revoke {count} token of the API, which would keep working',
-    other: 'Revoke {count} tokens of the API, which would keep working',
-  },
+  alsoRevokeTokens: 'Revoke {count} {count:token|tokens} of the API, which would keep working',
   tokenRevoked: 'The token was revoked.',
   noSuchToken: 'There is no such token. It may have been revoked before.',
   languageAndTimes: 'Language and times',

@@ -232,10 +232,7 @@ export const GERMAN: Texts = {
   copyToken: 'Kopieren Sie das Token jetzt: es kann nicht noch einmal angezeigt werden.',
   backToAccount: 'Zurück zu Ihrem Konto',
   yourNewToken: 'Ihr neues Token',
-  alsoRevokeTokens: {
-    one: '{count} Token der API widerrufen, das sonst weiter gilt',
-    other: '{count} Token der API widerrufen, die sonst weiter gelten',
-  },
+  alsoRevokeTokens: '{count} Token der API widerrufen, {count:das sonst weiter gilt|die sonst weiter gelten}',
   tokenRevoked: 'Das Token wurde widerrufen.',
   noSuchToken: 'Dieses Token gibt es nicht. Vielleicht wurde es schon widerrufen.',
   languageAndTimes: 'Sprache und Zeiten',

@@ -231,10 +231,7 @@ export const SPANISH: Texts = {
   copyToken: 'Copie el token ahora: no se puede mostrar de nuevo.',
   backToAccount: 'Volver a su cuenta',
   yourNewToken: 'Su token nuevo',
-  alsoRevokeTokens: {
-    one: 'Revocar {count} token de la API, que seguiría siendo válido',
-    other: 'Revocar {count} tokens de la API, que seguirían siendo válidos',
-  },
+  alsoRevokeTokens: 'Revocar {count} {count:token|tokens} de la API, que {count:seguiría siendo válido|seguirían siendo válidos}',
   tokenRevoked: 'El token se ha revocado.',
   noSuchToken: 'No existe ese token. Quizá se revocó antes.',
   languageAndTimes: 'Idioma y horas',
