@@ -35,7 +35,7 @@ const COUNTED =
 const INVARIABLE: Readonly<Record<string, RegExp>> = {
   en: /^(?:and|changed|did|found|had|new|of|selected|to|unchanged|will|with)$/,
   de: /^(?:Zeichen|ausgewählten|bis|der|geändert|gefunden|hinzufügen|liegen|mit|neu|sein|unverändert|von|übersprungen)$/,
-  fr: /^(?:au|avec|de|et|à)$/,
+  fr: /^(?:au|avec|de|des|et|à)$/,
   es: /^(?:a|con|de|sin|y)$/,
 };
 /** A sign without the space that French has before it; not a sign in a name, a time or an address. */
