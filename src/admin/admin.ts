@@ -24,7 +24,8 @@ import { actOnRecord } from './actions/custom-actions.ts';
 import { isExport, runSelectionAction } from './actions/selection-actions.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
-import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
+import { loginAddress, showLogin, showLoginFor } from './session/login-page.ts';
+import { logIn } from './session/login.ts';
 import { answersOf, findAdminRoute, patternOf, type AdminResourceRoute, type AdminRoute } from './pages.ts';
 import {
   csrfOf,

@@ -14,7 +14,7 @@ import { html, type Html } from '../web/html.ts';
 import { phrase, t } from '../web/language.ts';
 import { pageReply } from '../web/layout.ts';
 import { errorSummary } from '../web/widgets.ts';
-import { loginAddress, loginForm } from './login.ts';
+import { loginAddress, loginForm } from './login-page.ts';
 import { revocationBox, revokeIfTicked } from './token-revocation.ts';
 import { newPasswordFields, refusedPassword, typedPassword, type Refusal } from './password-confirmation.ts';
 

@@ -235,7 +235,8 @@ export const FRENCH: Texts = {
   copyToken: 'Copiez le jeton maintenant : il ne pourra plus être affiché.',
   backToAccount: 'Retour à votre compte',
   yourNewToken: 'Votre nouveau jeton',
-  alsoRevokeTokens: 'Révoquer {count} {count:jeton|jetons} de l’API, qui {count:resterait valable|resteraient valables}',
+  alsoRevokeTokens:
+    'Révoquer {count} {count:jeton|jetons} de l’API, qui {count:resterait valable|resteraient valables}',
   tokenRevoked: 'Le jeton a été révoqué.',
   noSuchToken: 'Ce jeton n’existe pas. Il a peut-être déjà été révoqué.',
   languageAndTimes: 'Langue et heures',

@@ -231,7 +231,8 @@ export const SPANISH: Texts = {
   copyToken: 'Copie el token ahora: no se puede mostrar de nuevo.',
   backToAccount: 'Volver a su cuenta',
   yourNewToken: 'Su token nuevo',
-  alsoRevokeTokens: 'Revocar {count} {count:token|tokens} de la API, que {count:seguiría siendo válido|seguirían siendo válidos}',
+  alsoRevokeTokens:
+    'Revocar {count} {count:token|tokens} de la API, que {count:seguiría siendo válido|seguirían siendo válidos}',
   tokenRevoked: 'El token se ha revocado.',
   noSuchToken: 'No existe ese token. Quizá se revocó antes.',
   languageAndTimes: 'Idioma y horas',
