@@ -81,13 +81,13 @@ const ERROR_CALL = /^(addError|errorOf|unavailable|notFound|\w*Problem|Refusal|B
 /** SQL, and names of columns and keys. */
 const NO_PROSE = /^(?:declare|no key update|date_trunc|\(now\(\)|vitrine|neighbor)/;
 
-/** The texts of three words in code, and of two in what makes an error, apart from SQL and from errors that only the log has. */
+/** The texts of three words in code, and of two in what makes an error, apart from SQL and from errors that only the log or a program has. */
 function proseIn(code: string): string[] {
   const found: string[] = [];
   const visit = (node: ts.Node, isError: boolean): void => {
     if (ts.isTaggedTemplateExpression(node)) return;
     const called = ts.isCallExpression(node) || ts.isNewExpression(node) ? node.expression.getText() : '';
-    if (/^(raw|Error|StartError|Unauthorized|DatabaseFault)$/.test(called)) return;
+    if (/^(raw|Error|TypeError|StartError|Unauthorized|DatabaseFault)$/.test(called)) return;
     const text = ts.isStringLiteralLike(node)
       ? node.text
       : ts.isTemplateExpression(node)
