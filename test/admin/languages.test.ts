@@ -39,7 +39,7 @@ const INVARIABLE: Readonly<Record<string, RegExp>> = {
   es: /^(?:a|con|de|sin|y)$/,
 };
 /** A sign without the space that French has before it; not a sign in a name, a time or an address. */
-const UNSPACED = /[^\s\d:«][:;!?](?=\s|$)|[^\u00a0\u202f]»|«[^\u00a0\u202f]|[^\S\u00a0\u202f][:;!?»]/u;
+const UNSPACED = /[^\s:«][:;!?](?=\s|$)|[^\u00a0\u202f]»|«[^\u00a0\u202f]|[^\S\u00a0\u202f][:;!?»]/u;
 
 describe('the catalogs', () => {
   for (const [language, texts] of Object.entries(CATALOGS)) {

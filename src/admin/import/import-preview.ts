@@ -208,7 +208,10 @@ export async function mappingFields(
       ? labeledField('match', t('matchBy'), match, parts)
       : html`<p class="hint">${t('keyColumnNeeded')}</p>`;
   const textOf = (cells: readonly string[]): string => shortened(cells.join(' · '), 60);
-  const lines = headings.map((one): Option => [`${one.line}`, `${one.line}: ${textOf(one.titles)}`]);
+  const lines = headings.map(({ line, titles: cells }): Option => [
+    String(line),
+    t('labeled', { label: String(line), value: textOf(cells) }),
+  ]);
   return html`<section>
     <h2>${t('columnsOfFile')}</h2>
     <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />

@@ -36,7 +36,7 @@ export const ENGLISH = {
   firstAndLast: '{first} and {last}',
   firstOrLast: '{first} or {last}',
   labeled: '{label}: {value}',
-  separated: '{first}; {second}',
+  separator: '; ',
   andMore: 'and {more} more',
   namedAndMore: '{named} and {more} more',
   occursTwice: 'occurs twice in {zone}, because the clocks are set back: enter {meant}',

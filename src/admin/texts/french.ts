@@ -37,7 +37,7 @@ export const FRENCH: Texts = {
   firstAndLast: '{first} et {last}',
   firstOrLast: '{first} ou {last}',
   labeled: '{label} : {value}',
-  separated: '{first} ; {second}',
+  separator: ' ; ',
   andMore: 'et {more} de plus',
   namedAndMore: '{named} et {more} de plus',
   occursTwice: 'existe deux fois à {zone}, car les horloges sont retardées : saisissez {meant}',

@@ -37,7 +37,7 @@ export const GERMAN: Texts = {
   firstAndLast: '{first} und {last}',
   firstOrLast: '{first} oder {last}',
   labeled: '{label}: {value}',
-  separated: '{first}; {second}',
+  separator: '; ',
   andMore: 'und {more} weitere',
   namedAndMore: '{named} und {more} weitere',
   occursTwice: 'kommt in {zone} zweimal vor, weil die Uhr zurückgestellt wird: geben Sie {meant} ein',

@@ -37,7 +37,7 @@ export const SPANISH: Texts = {
   firstAndLast: '{first} y {last}',
   firstOrLast: '{first} o {last}',
   labeled: '{label}: {value}',
-  separated: '{first}; {second}',
+  separator: '; ',
   andMore: 'y {more} más',
   namedAndMore: '{named} y {more} más',
   occursTwice: 'ocurre dos veces en {zone}, porque los relojes se atrasan: introduzca {meant}',

@@ -116,7 +116,7 @@ function arrayInWords(source: string, column: Column): string {
   const shown = (line: string): string =>
     element ? shownText(elementOf(column, element), line, pageWriting()) : line;
   const lines = linesOf(source)?.map((line) => choiceLabel(column, line, shown(line)));
-  const mark = [', ', '; '].find(([first = '']) => !lines?.some((line) => line.includes(first)));
+  const mark = [', ', t('separator')].find((one) => !lines?.some((line) => line.includes(one.trim())));
   return lines && lines.length > 0 && mark !== undefined ? lines.join(mark) : source;
 }
 

@@ -42,8 +42,7 @@ export const eitherOr = ([one = '', ...others]: readonly string[]): string =>
   others.reduce((first, last) => t('firstOrLast', { first, last }), one);
 
 /** `must be a number; must be at most 9` */
-export const separated = ([one = '', ...others]: readonly string[]): string =>
-  others.reduce((first, second) => t('separated', { first, second }), one);
+export const separated = (texts: readonly string[]): string => texts.join(t('separator'));
 
 /** A text whose parameters may be HTML. */
 export function phrase<Code extends TextCode>(code: Code, ...[params]: Params<Code, Content>): Html {
