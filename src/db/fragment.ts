@@ -21,8 +21,8 @@ export interface BoundSql {
    * such statements are pipelined.
    */
   readonly isPlain?: boolean | undefined;
-  /** SQL that sets the caller's identity for it, in a transaction of its own: see `identitySql`. */
-  readonly identity?: string | undefined;
+  /** SQL that runs before it, in a transaction of its own: sets the caller's identity (`identitySql`), or waits for a lock. */
+  readonly preamble?: string | undefined;
   /** It sees one state of the database, in a transaction of its own (REPEATABLE READ). */
   readonly isSnapshot?: boolean | undefined;
   /** PostgreSQL may keep running a part of it long after a cancel request. It is not prepared, so PostgreSQL plans it for its values. */

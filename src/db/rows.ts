@@ -19,10 +19,10 @@ export interface Statement<T> extends BoundSql {
   /** The record that a write locks: writes of one take turns. */
   readonly record?: string | undefined;
   /**
-   * Waits until no other transaction has locked the record. Only of a write that fails where it would wait, since its conditions
+   * SQL that waits for the lock of the record, and takes it. Only of a write that fails where it would wait, since its conditions
    * are those of the moment when it began.
    */
-  readonly untilUnlocked?: (() => Statement<void>) | undefined;
+  readonly lock?: (() => string) | undefined;
   /** How many records a write makes, if several. */
   readonly rows?: number | undefined;
   /** What runs after a write, before it is committed. It sees what triggers have done by then, also deferred ones. */

@@ -63,7 +63,7 @@ export interface Identity {
 const HARMLESS = /^[\w,-]*$/;
 
 /** A text as an SQL literal; what could end the literal as hexadecimal digits, which take longer to read. */
-const literalOf = (text: string): string =>
+export const literalOf = (text: string): string =>
   HARMLESS.test(text)
     ? `'${text}'`
     : `convert_from(decode('${Buffer.from(text).toString('hex')}', 'hex'), 'UTF8')`;

@@ -391,7 +391,8 @@ describe('writes of one record that is locked', () => {
         refusals += 1;
         return answer;
       });
-      await eventually(async () => (await queued(service)) === 4, 'the writes that wait for the first');
+      const areWaiting = async () => (await waiting()) === 1 && (await queued(service)) === 4;
+      await eventually(areWaiting, 'the writes that wait for the first');
       passTime(2_000);
       await eventually(() => refusals === 4, 'the refusals');
       return { answers: sent };
@@ -399,7 +400,7 @@ describe('writes of one record that is locked', () => {
     const all = await Promise.all(answers);
     assert.deepEqual(pluck(all, 'status').sort(), [200, 503, 503, 503, 503]);
     const [refused] = all.filter(({ status }) => status === 503);
-    assert.equal(refused?.headers.get('retry-after'), '1');
+    assert.match(refused?.headers.get('retry-after') ?? '', /^[1-9]$/);
     assert.match(refused?.json.detail, /keep changing this record/);
     assert.equal((await write('bob', 1)).status, 404);
   });

@@ -61,7 +61,7 @@ export class Cursors {
 
   /** The rows of a statement in batches, read in a transaction on a dedicated connection. See `Database.cursor`. */
   async *read<T>(
-    { text, values, decode, identity }: Statement<T>,
+    { text, values, decode, preamble }: Statement<T>,
     maxRows: number,
     requester: Requester,
   ): AsyncGenerator<T, void> {
@@ -108,7 +108,7 @@ export class Cursors {
         try {
           await connection.run((sql) => sql.unsafe(`begin read only; ${timeouts}`), BEGIN_TIMEOUT);
           if (guard) await run((sql) => assertReached(sql, guard));
-          if (identity !== undefined) await run((sql) => sql.unsafe(identity));
+          if (preamble !== undefined) await run((sql) => sql.unsafe(preamble));
           await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
           return await fetch(count);
         } catch (error) {

@@ -9,6 +9,7 @@ import {
   type OpenClient,
 } from './driver.ts';
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
+import type { BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
 import { identitySql, SESSION, type Identity } from '../session-state.ts';
 import { SERVICE, type Requester } from '../lanes/requester.ts';
@@ -154,15 +155,19 @@ export const openConnection = (url: string): DedicatedConnection =>
 /** The same database for statements that PostgreSQL runs with an identity. */
 export function withIdentity(database: Database, identity: Identity): Database {
   const set = identitySql(identity);
+  const withSet = <T extends BoundSql>(statement: T): T => ({
+    ...statement,
+    preamble: statement.preamble === undefined ? set : `${set}; ${statement.preamble}`,
+  });
   return {
     for: (requester) => withIdentity(database.for(requester), identity),
-    run: (statement, kind, options) => database.run({ ...statement, identity: set }, kind, options),
+    run: (statement, kind, options) => database.run(withSet(statement), kind, options),
     transaction: (work, limits) =>
       database.transaction(async (transaction) => {
         await transaction.send(set);
         return work(transaction);
       }, limits),
-    cursor: (statement, maxRows) => database.cursor({ ...statement, identity: set }, maxRows),
+    cursor: (statement, maxRows) => database.cursor(withSet(statement), maxRows),
     lanes: () => database.lanes(),
     close: () => database.close(),
   };

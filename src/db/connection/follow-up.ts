@@ -24,7 +24,7 @@ function unknownOutcome(): Error {
   return error;
 }
 
-/** A statement that was sent, and the answer to it and to what follows it. */
+/** What was sent first, and the answer to the statement and to what follows it. */
 export interface Sent {
   readonly query: Query;
   readonly answer: PromiseLike<RawRows>;
@@ -38,23 +38,28 @@ export interface TransactionEvents {
   readonly onLeftOpen: () => void;
 }
 
-/** Sends a statement; with an identity, a follow-up or a snapshot, all in one transaction. */
+/** Sends a statement; with a preamble, a follow-up or a snapshot, all in one transaction. */
 export function sendAll(
   sql: postgres.Sql,
   statement: SentStatement,
   prepare: boolean,
   events: TransactionEvents,
 ): Sent {
-  const { followUp, identity, isSnapshot } = statement;
-  const isAlone = followUp === undefined && identity === undefined && isSnapshot !== true;
+  const { followUp, preamble, isSnapshot } = statement;
+  const isAlone = followUp === undefined && preamble === undefined && isSnapshot !== true;
   const begin = isSnapshot ? 'begin isolation level repeatable read' : 'begin';
-  const begun = !isAlone && errorOf(sql.unsafe(identity === undefined ? begin : `${begin}; ${identity}`));
-  const query = sendStatement(sql, statement, prepare);
-  if (!begun) return { query, answer: query };
+  if (isAlone) {
+    const query = sendStatement(sql, statement, prepare);
+    return { query, answer: query };
+  }
+  const opening = sql.unsafe(preamble === undefined ? begin : `${begin}; ${preamble}`) as unknown as Query;
+  const begun = errorOf(opening);
+  const written = sendStatement(sql, statement, prepare);
+  void begun.then(() => events.onNext(written));
   const answer = followUp
-    ? complete(sql, begun, query, followUp, prepare, events)
-    : commitAfter(sql, begun, query, events);
-  return { query, answer };
+    ? complete(sql, begun, written, followUp, prepare, events)
+    : commitAfter(sql, begun, written, events);
+  return { query: opening, answer };
 }
 
 /** Sends the commit at once, to save a round trip: after an error, PostgreSQL rolls back instead. */
@@ -76,7 +81,7 @@ async function commitAfter(
   if (error) throw await causeOf(error, begun);
   if (!rows || !isAnswer(rows)) return rows ?? [];
   if (end.error) throw end.error;
-  // Without BEGIN it had no identity, but has changed something perhaps.
+  // Without BEGIN it had no preamble, but has changed something perhaps.
   if ((await begun) !== undefined || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
   return rows;
 }
@@ -96,7 +101,7 @@ const errorOf = (command: PromiseLike<unknown>): PromiseLike<unknown> =>
 const isDone = async (command: PromiseLike<unknown>): Promise<boolean> =>
   (await errorOf(command)) === undefined;
 
-/** The error of a statement; that of BEGIN and the identity if it has kept the statement from running. */
+/** The error of a statement; that of BEGIN and the preamble if it has kept the statement from running. */
 const causeOf = async (error: unknown, begun: PromiseLike<unknown>): Promise<unknown> =>
   isDatabaseError(error) && error.code === ABORTED_TRANSACTION ? ((await begun) ?? error) : error;
 

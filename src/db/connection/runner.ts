@@ -135,9 +135,9 @@ export class Runner {
       const name = isLarge(statement) ? 'large' : 'write';
       return this.#runIn(name, statement, requester, { lock: statement.record, isWrite: true });
     }
-    // What has an identity is not shared, and needs a transaction.
+    // What has a preamble is not shared, and needs a transaction.
     const short =
-      statement.identity !== undefined ? undefined : await this.#runShort(statement, kind, requester);
+      statement.preamble !== undefined ? undefined : await this.#runShort(statement, kind, requester);
     if (short) return short;
     const { key, clientKind } = requester;
     if (clientKind === 'admin') return this.#runIn('admin', statement, requester);

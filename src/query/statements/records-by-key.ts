@@ -1,15 +1,19 @@
 // Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
-import { join, LARGE, MAX_KEYS, Parameters, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
+import { literalOf } from '../../db/session-state.ts';
 import {
-  type RawRow,
-  type Statement,
-  createStatement,
-  nothing,
-  number,
-  text as textOf,
-} from '../../db/rows.ts';
-import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+  compile,
+  join,
+  LARGE,
+  MAX_KEYS,
+  Parameters,
+  raw,
+  sql,
+  valueList,
+  type Fragment,
+} from '../../db/fragment.ts';
+import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT, type Projection, type RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
 import { isPlainRead } from '../read.ts';
@@ -63,18 +67,14 @@ export function matchedRecordsStatement(
   );
 }
 
-/** Waits until no other transaction has locked a record. @param lock the one that it then could have */
-export const untilUnlocked = (
-  model: Model,
-  id: string,
-  lock: 'update' | 'no key update',
-): Statement<void> => ({
-  ...createStatement(
-    sql`select true from ${allRows(model, ROOT)} where ${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)} for ${raw(lock)} of ${raw(ROOT)}`,
-    nothing,
-  ),
-  record: `${model.table} ${id}`,
-});
+/** SQL without parameters that waits for the lock of a record, and takes it. */
+export function lockRecord(model: Model, id: string, lock: 'update' | 'no key update'): string {
+  const { primaryKey } = model;
+  const key = cast(raw(literalOf(id)), primaryKey);
+  return compile(
+    sql`select from ${allRows(model, ROOT)} where ${reference(ROOT, primaryKey)} = ${key} for ${raw(lock)} of ${raw(ROOT)}`,
+  ).text;
+}
 
 /** A record and the position of its id in a list, from 0. */
 export interface IndexedRecord {

@@ -54,7 +54,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
-import { untilUnlocked } from './records-by-key.ts';
+import { lockRecord } from './records-by-key.ts';
 import { readBackOf, type ReadBack, type WrittenCells } from './read-back.ts';
 import {
   keyInsert,
@@ -665,9 +665,9 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     values,
     decode: isUpdate ? readUpdated : readDeleted,
     record: `${model.table} ${id}`,
-    untilUnlocked:
+    lock:
       'id' in rows && rows.isNowait
-        ? () => untilUnlocked(model, id, isUpdate ? 'no key update' : 'update')
+        ? () => lockRecord(model, id, isUpdate ? 'no key update' : 'update')
         : undefined,
     // So that the history has every row that the database changes: another transaction's change since the snapshot is an error.
     isSnapshot: !isUpdate && target.cascades.length > 0,
