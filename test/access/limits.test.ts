@@ -313,7 +313,7 @@ describe('grants and rules about rows', () => {
 
   test('let no one who may change users give rights without a grant that says so', async () => {
     const statuses = await Promise.all(
-      [{ role: ['free'] }, { admin: true }, { password: 'another long one' }, { zone: 'west' }, {}].map(
+      [{ role: ['open'] }, { admin: true }, { password: 'another long one' }, { zone: 'west' }, {}].map(
         async (fields) => (await as('hal')('PUT', '/api/user/1/', fields)).status,
       ),
     );

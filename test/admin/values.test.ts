@@ -141,7 +141,7 @@ describe('a typed value', () => {
     for (const [language, text, error] of [
       ['en', '1,234', 'May mean 1234 or 1.234: enter one of them.'],
       ['de', '1.234', 'Kann 1234 oder 1,234 bedeuten: geben Sie eines davon ein.'],
-      ['fr', '1.234', 'Peut signifier 1234 ou 1,234 : saisissez l’un d’eux.'],
+      ['fr', '1.234', 'Peut signifier 1234 ou 1,234\u00a0: saisissez l’un d’eux.'],
       ['es', '1.234', 'Puede significar 1234 o 1,234: introduzca uno de ellos.'],
     ] as const) {
       await speak(language);
@@ -149,7 +149,7 @@ describe('a typed value', () => {
       const refused = await ada.post(path, { ...fieldsOf(await ada.get(path)), price: text });
       assert.deepEqual([refused.status, errorsIn(refused)], [400, { price: error }]);
       assert.equal(fieldsOf(refused)['price'], text);
-      const offered = /(?:mean|Kann|signifier|significar) 1234 \S+ (\S+?)(?=:| )/.exec(error)?.[1] ?? '';
+      const offered = /(?:mean|Kann|signifier|significar) 1234 \S+ (\S+?)(?=[:\s])/.exec(error)?.[1] ?? '';
       await DOORS['form']?.('price', offered, id);
       assert.equal(await stored('ware', 'price', id), '1.234');
       await service.sql`update ware set price = null`;
@@ -189,7 +189,8 @@ describe('a typed value', () => {
     await service.sql`update part set price = 10.9 where ware_id = ${Number(id)}`;
     for (const language of LANGUAGES) {
       await speak(language);
-      const [price, sums] = language === 'en' ? ['1.234', '1.5, 2.25'] : ['1,234', '1,5; 2,25'];
+      const semicolon = language === 'fr' ? ' ; ' : '; ';
+      const [price, sums] = language === 'en' ? ['1.234', '1.5, 2.25'] : ['1,234', `1,5${semicolon}2,25`];
       const list = await ada.get(`/admin/ware/?id=${id}`);
       assert.ok(readable(list).includes(`w ${price} ${sums}`), readable(list));
       const page = await ada.get(`/admin/ware/${id}/`);

@@ -69,7 +69,11 @@ describe('the clinic', () => {
         if (name === 'id') continue;
         const { status } = await ask(who, 'PUT', `${model}/${row.id}/`, { [name]: value });
         assert.ok([200, 400, 401, 403, 404].includes(status), `${status}`);
-        if (status === 200) changes.set(name, (changes.get(name) ?? 0) + 1);
+        if (status !== 200) continue;
+        // The present value is accepted also where another one is not.
+        const { json } = await ask(who, 'PUT', `${model}/${row.id}/`, { [name]: {} });
+        const [fault] = (json as { errors: Record<string, string[]> }).errors[name] ?? [];
+        if (fault !== 'may not be set') changes.set(name, (changes.get(name) ?? 0) + 1);
       }
       // Who may not delete the record does not get as far as to its version.
       const { status } = await ask(who, 'DELETE', `${model}/${row.id}/`, undefined, {

@@ -501,7 +501,8 @@ describe('one’s own account', () => {
 
   test('a new password revokes all tokens of the user if it is asked for', async () => {
     const id = await service.addUser('tom');
-    const tokens = () => service.sql`select from vitrine_token where user_key = ${String(id)}`;
+    const tokens = () =>
+      service.sql`select from vitrine_token where user_key = ${String(id)} and secret_hash not like 'revoked %'`;
     for (const [revoke, left] of [
       [undefined, 1],
       [false, 2],
