@@ -125,7 +125,7 @@ const ticket: Resource = {
           tags: { type: 'array', of: 'string', default: ['a'] },
         },
       }),
-      ...Object.entries({ blank: undefined, number: NaN, nested: { a: [1, undefined] } }).map(([name, value]) =>
+      ...Object.entries({ blank: undefined, number: NaN, nested: { a: [1, undefined] }, day: new Date('none'), map: new Map([[1, 2]]) }).map(([name, value]) =>
         bare(name, async ({ operations, records }) => {
           for (const { id } of records) await operations.update('ticket', String(id), { note: value, status: 'closed' });
         }),
@@ -405,7 +405,7 @@ describe('an action on selected records', () => {
   });
 
   test('is a failure of the action when it writes what JSON lacks, which the log names', async () => {
-    for (const [name, path] of [['blank', 'note is undefined'], ['number', 'note is NaN'], ['nested', 'note.a.1 is undefined'], ['created', 'text is undefined']] as const) {
+    for (const [name, path] of [['blank', 'note is undefined'], ['number', 'note is NaN'], ['nested', 'note.a.1 is undefined'], ['day', 'note is Invalid Date'], ['map', 'note is Map(1)'], ['created', 'text is undefined']] as const) {
       service.lines.length = 0;
       assert.equal((await run(name)).status, 500, name);
       assert.ok(service.lines.some((line) => JSON.stringify(line).includes(path)), path);

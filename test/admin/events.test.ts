@@ -45,7 +45,6 @@ describe('events', () => {
       bob: {},
       lin: {},
       eve: {},
-      mia: {},
       otto: { role: 'auditor' },
     }))
       await service.addUser(name, more);
@@ -284,20 +283,12 @@ describe('events', () => {
     assert.equal((await otto.get('/admin/note/')).status, 200);
   });
 
-  let otto: ReturnType<typeof logIn> | undefined;
-  const floods: [name: string, most: number, count: number, work: () => Promise<unknown>][] = [
-    ['token.made', 1, 5, () => service.request('/api/-/tokens/', { method: 'POST', user: 'mia', body: {} })],
-    ['export', 20, 25, async () => (await (otto ??= logIn(service, 'otto'))).get('/admin/note/-/export.json')],
-    ['login', 20, 25, () => logIn(service, 'otto')],
-  ]; // prettier-ignore
-  for (const [name, most, count, work] of floods)
-    test(`of the kind ${name} are at most ${most} a minute for each user`, async () => {
-      const id = await lastId();
-      for (let times = 0; times < count; times += 1) await work();
-      await eventOf('logout', async () => (await logIn(service, 'ada')).post('/admin/-/logout/'));
-      const rows = (await after(id, name)).filter(({ user_name: user }) => user !== 'ada');
-      assert.ok(rows.length > 0 && rows.length <= most, String(rows.length));
-    });
+  test('of exports are each stored, however many came before', async () => {
+    const otto = await logIn(service, 'otto');
+    const id = await lastId();
+    for (let times = 0; times < 22; times += 1) await otto.get('/admin/note/-/export.json');
+    await eventually(async () => (await after(id, 'export')).length === 22, 'the exports');
+  });
 
   test('that cannot be stored fail no request', async (t) => {
     await service.sql`alter table vitrine_event rename to elsewhere`;

@@ -58,6 +58,7 @@ function meaning(column: Readable, typed: string, writing: Writing): string {
 /** What people type, and what it means on a page in English, and in German, French and Spanish. One text: the same in all. */
 const TYPED: readonly (readonly [Name, string, string, string?])[] = [
   ['decimal', '12,50', '12.50'],
+  ['integer', '.0', '0'],
   ['decimal', '12.50', '12.50'],
   ['decimal', '1,234', '1234 | 1.234', '1.234'],
   ['decimal', '1.234', '1.234', '1234 | 1.234'],

@@ -1,5 +1,6 @@
 // Links that lead out of the admin area: which texts are addresses, with schemes that are safe. Others could run a script.
 import type { Widget } from '../../db/schema/presentation.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
 import { html, type Html } from './html.ts';
 
 /** Longer texts are no addresses (characters). */
@@ -15,10 +16,21 @@ export function webAddress(text: string): string | undefined {
   return URL.canParse(text) ? new URL(text).href : undefined;
 }
 
+/** Whether a path leads to the service itself, whose pages and exports no image should request. */
+function isServed(path: string): boolean {
+  const { pathname } = new URL(path, 'http://origin');
+  const plain = pathname.replace(/%([0-7][0-9a-f])/gi, (_, code: string) =>
+    String.fromCharCode(parseInt(code, 16)),
+  );
+  return [withBasePath('/admin'), withBasePath('/api')].some((start) => plain.startsWith(start));
+}
+
 /** The address of an image: of the web, or a path of the same origin. */
-export const imageAddress = (text: string): string | undefined =>
+export function imageAddress(text: string): string | undefined {
   // Browsers take a backslash for a slash, and leave out line breaks and tabs.
-  /^\/(?!\/)[^\\\s\p{Cc}…]+$/u.test(text) && text.length <= LONGEST ? text : webAddress(text);
+  if (!/^\/(?!\/)[^\\\s\p{Cc}…]+$/u.test(text) || text.length > LONGEST) return webAddress(text);
+  return isServed(text) ? undefined : text;
+}
 
 export const emailAddress = (text: string): string | undefined =>
   text.length <= LONGEST && EMAIL.test(text) && text.isWellFormed()

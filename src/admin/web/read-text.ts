@@ -69,7 +69,7 @@ function numbersIn(column: Readable, typed: string, { decimal, isOpen }: Writing
     .replace(/^−/, '-')
     .replace(/^\+(?=[\d.,])/, '');
   const plain = (mark: '.' | ','): string | undefined =>
-    NUMBERS[mark][0].test(text) ? text.replace(',', '.') : undefined;
+    NUMBERS[mark][0].test(text) ? text.replace(',', '.').replace(/^([+-]?)\./, '$10.') : undefined;
   const grouped = (mark: '.' | ','): string | undefined =>
     NUMBERS[mark][1].test(text)
       ? text.replace(mark === ',' ? /[^\d,+-]/g : /[^\d.+-]/g, '').replace(',', '.')

@@ -296,7 +296,8 @@
         continue;
       const next = control.nextElementSibling;
       const printed = next?.matches('.printed') ? next : make('span', { class: 'printed' });
-      printed.textContent = control.selectedOptions?.[0]?.text ?? control.value.replace(/(?<=^[\d-]+)T/, ' ');
+      const value = control.type === 'datetime-local' ? control.value.replace('T', ' ') : control.value;
+      printed.textContent = control.selectedOptions?.[0]?.text ?? value;
       control.after(printed);
     }
   });

@@ -72,10 +72,16 @@ export function jsonOf(value: unknown): string | undefined {
 }
 
 /** @throws TypeError for a value that JSON would leave out or turn into null, named by its path */
-function assertInJson(value: unknown, path: readonly string[]): void {
-  const isLost = ['undefined', 'function', 'symbol'].includes(typeof value);
-  if (isLost || (typeof value === 'number' && !Number.isFinite(value)))
-    throw new TypeError(`${path.join('.')} is ${String(value)}, which JSON cannot contain`);
+function assertInJson(given: unknown, path: readonly string[]): void {
+  // An invalid date becomes null.
+  const value = given instanceof Date ? given.toJSON() : given;
+  const isLost =
+    ['undefined', 'function', 'symbol'].includes(typeof value) ||
+    (value === null && given !== null) ||
+    (typeof value === 'number' && !Number.isFinite(value)) ||
+    value instanceof Map ||
+    value instanceof Set;
+  if (isLost) throw new TypeError(`${path.join('.')} is ${inspect(given)}, which JSON cannot contain`);
   if (typeof value !== 'object' || value === null) return;
   const entries = Array.isArray(value) ? value.entries() : Object.entries(value);
   for (const [key, one] of entries) assertInJson(one, [...path, String(key)]);

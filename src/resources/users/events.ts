@@ -37,11 +37,8 @@ export type RecordEvent = (
   transaction?: Pick<Transaction, 'run'>,
 ) => Promise<void>;
 
-/** Milliseconds in which the first events of a kind are recorded one by one, and then the number of the others. */
+/** Milliseconds in which an event that clients can cause at will is recorded at first, and once more with the number of the others. */
 const INTERVAL = 60_000;
-/** How many are recorded one by one for each user, or each address without one. Those of tokens are as frequent as programs like. */
-const MAX_EACH = 20;
-const MAX_OF_TOKENS = 1;
 /** Maximum users and addresses that are counted separately in that time. */
 const MAX_COUNTED = 100;
 
@@ -70,44 +67,29 @@ export function createEvents(
       ? transaction.run(statement)
       : database.run(statement, 'write').catch(() => undefined));
   };
-  const record: RecordEvent = async (name, facts, transaction) => {
+  const recordEvent: RecordEvent = async (name, facts, transaction) => {
     await storeEvent(name, facts, transaction);
     const { user, address, request, detail } = facts;
     log({ event: name, user: user?.name ?? null, address, id: request, detail });
   };
 
-  /** Records the first events of a key, and then how many followed in the interval. @param common what the record of these says */
-  async function recordFirst(
-    [counts, key, most]: readonly [counts: Map<string, number>, key: string, most: number],
-    name: EventName,
-    facts: EventFacts,
-    common?: EventFacts['detail'],
-  ): Promise<void> {
-    const count = (counts.get(key) ?? 0) + 1;
-    counts.set(key, count);
-    const recordOthers = (): void => {
-      const times = (counts.get(key) ?? 0) - most;
-      counts.delete(key);
-      if (times > 0) void record(name, { ...facts, detail: { ...common, times } });
-    };
-    if (count === 1) setTimeout(recordOthers, INTERVAL).unref();
-    if (count <= most) await record(name, facts);
-  }
-
-  const ofUsers = new Map<string, number>();
-  const recordEvent: RecordEvent = (name, facts, transaction) => {
-    // What a transaction does is limited by itself: it reads a form, and writes records.
-    if (transaction) return record(name, facts, transaction);
-    const most = name.startsWith('token.') ? MAX_OF_TOKENS : MAX_EACH;
-    return recordFirst([ofUsers, `${name} ${facts.user?.id ?? facts.address}`, most], name, facts);
-  };
-
-  const ofAnyone = new Map<string, number>();
+  /** How often each event has happened since it was recorded. */
+  const counts = new Map<string, number>();
   function countEvent(name: EventName, facts: EventFacts): void {
     const own = [name, facts.address, facts.user?.id].join(' ');
-    const isSeparate = ofAnyone.has(own) || ofAnyone.size < MAX_COUNTED;
+    const isSeparate = counts.has(own) || counts.size < MAX_COUNTED;
+    const key = isSeparate ? own : name;
     const counted = isSeparate ? facts : { detail: { address: 'others' } };
-    void recordFirst([ofAnyone, isSeparate ? own : name, 1], name, counted, counted.detail);
+    const count = counts.get(key);
+    counts.set(key, (count ?? -1) + 1);
+    if (count !== undefined) return;
+    void recordEvent(name, counted);
+    const recordOthers = (): void => {
+      const times = counts.get(key) ?? 0;
+      counts.delete(key);
+      if (times > 0) void recordEvent(name, { ...counted, detail: { ...counted.detail, times } });
+    };
+    setTimeout(recordOthers, INTERVAL).unref();
   }
   return { recordEvent, storeEvent, countEvent };
 }
