@@ -305,8 +305,9 @@ describe('the script', () => {
     await town.fill('12');
     await expectVisible(page.getByRole('option', { name: 'Town 012' }));
     await page.keyboard.press('Tab');
-    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['Town 012', '12']);
-    assert.equal(await status.innerText(), 'Town 012 was chosen.');
+    // It is the key of one record and the name of another, so that the form asks.
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['12', '12']);
+    assert.doesNotMatch(await status.innerText(), /was chosen/);
     // It may be the key of a deleted record.
     await town.fill('98765');
     await expectVisible(page.getByRole('option', { name: 'Town of 98765' }));

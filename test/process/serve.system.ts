@@ -373,7 +373,7 @@ describe('a database that is not there yet', { concurrency: 8 }, () => {
     assert.match(service.stderr(), /waiting for the database/);
     assert.equal((await request(service.base, '/api/note/')).status, 200);
     assert.equal((await service.stop()).code, 0);
-    proxy.cutAt(['getdatabaseencoding', 'databaseencoding']); // a read runs again, once
+    proxy.cutAt(['getdatabaseencoding', 'tdatabaseencoding', 'databaseencoding']); // a read runs again, twice
     const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: proxy.url } });
     assert.equal(code, 1);
     assert.match(stderr, /^vitrine: The database (is unavailable|cannot be used)/m);
