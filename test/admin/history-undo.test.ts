@@ -384,6 +384,26 @@ describe('Undo of an operation', () => {
     );
   });
 
+  for (const [what, count, after] of [
+    ['has more newer changes than are looked at', 100, '{"name":"x"}'],
+    ['has a newer change that cannot be read', 1, `{"name":"${'x'.repeat(34_000_000)}"}`],
+  ] as const)
+    test(`skips a record that ${what}`, async () => {
+      await send(
+        'POST',
+        '/api/task/',
+        ['a', 'b'].map((text) => ({ name: text })),
+      );
+      await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'state', state: 'done' });
+      const path = await undoPath('task', 'update');
+      await service.sql`
+        insert into vitrine_history (at, door, action, model, record, before, after)
+        select now(), 'api', 'update', 'task', '1', '{"name":"a"}', ${after} from generate_series(1, ${count})`;
+      const preview = readable(await ada.get(path));
+      assert.match(preview, /Task b Changed back/);
+      assert.match(preview, /Task a It has newer changes\./);
+    });
+
   const offers: [what: string, run: () => Promise<AdminAnswer>, left: string[]][] = [
     ['a change of columns', () => runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'name', name: 'x' }), ['a', 'b', 'c']],
     ['a replaced text', () => runBulk(ada, 'task', { _action: 'set', _all: '1', _in: 'name', _replace: 'b', _with: 'y' }), ['a', 'b', 'c']],

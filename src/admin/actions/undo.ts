@@ -152,18 +152,13 @@ async function refusalOf(context: RecordContext, step: Step): Promise<string | u
 }
 
 /** The keys of the columns that have other values than after the operation, beside those with newer changes. */
-async function columnsSince(
+function columnsSince(
   { browsing, caller }: RecordContext,
   { record, after, newer }: Step,
   resource: AdminView,
 ): Promise<ReadonlySet<string>> {
   const values = [...bodyOf(resource, after, false)].filter(([key]) => !newer.has(key));
-  const isSame = (some: typeof values): Promise<boolean> =>
-    browsing.hasValues(comparing(resource), record, new Map(some), caller);
-  const changed = new Set<string>();
-  if (!(await isSame(values)))
-    for (const one of values) if (values.length === 1 || !(await isSame([one]))) changed.add(one[0]);
-  return changed;
+  return browsing.otherValues(comparing(resource), record, new Map(values), caller);
 }
 
 /** @throws Problem 412 for a record that has changed since its comparison */

@@ -170,5 +170,5 @@ export async function isSaved({ browsing, caller }: ResourceContext, record: For
   const { resource, stored } = record;
   const { fields, errors } = await bodyOf(record);
   if (!stored || Object.keys(errors).length > 0) return false;
-  return fields.size === 0 || browsing.hasValues(resource, stored.id, fields, caller);
+  return (await browsing.otherValues(resource, stored.id, fields, caller)).size === 0;
 }

@@ -50,7 +50,7 @@ export const trialOfDefaults = (defaults: readonly string[]): Statement<unknown>
     () => undefined,
   );
 
-/** Asks whether a record has these values already, so that writing them would change nothing. */
+/** Asks whether a record is there, and which of these values it has already. */
 export function hasValuesStatement(
   model: Model,
   id: string,
@@ -62,7 +62,10 @@ export function hasValuesStatement(
     ({ column, value: newValue }) =>
       sql`${exactText(reference('r', column))} is not distinct from ${exactText(assigned(typed(newValue, column), column, 'r'))}`,
   );
-  return anyRow([{ model, condition: join([isRow, ...same], ' and ') }], visibility);
+  return anyRow(
+    [isRow, ...same.map((one) => sql`${isRow} and ${one}`)].map((condition) => ({ model, condition })),
+    visibility,
+  );
 }
 
 /** Asks which of these values are equal in the type of their column, such as 1.5 and 1.50. */

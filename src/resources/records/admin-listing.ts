@@ -267,25 +267,28 @@ export function createBrowsing(
     },
 
     /**
-     * Whether a record has these values already, so that a change to them would change nothing. PostgreSQL compares them, because
-     * it outputs some of them in another form than a client sends them.
+     * The keys of the columns in which a record has other values than these. PostgreSQL compares them, because it outputs some of
+     * them in another form than a client sends them.
      */
-    async hasValues(
+    async otherValues(
       resource: AdminView,
       idText: string,
       fields: JsonFields,
       caller: Caller,
-    ): Promise<boolean> {
+    ): Promise<ReadonlySet<string>> {
+      const all = new Set(fields.keys());
       const { changes } = await checkBody(fields, resource, { id: idText, caller });
       const id = parseId(resource, idText);
-      if (id === undefined || changes.length < fields.size) return false;
+      if (id === undefined || changes.length < fields.size) return all;
       try {
         const statement = hasValuesStatement(resource.model, id, changes, resource.visibility);
-        return (await database.run(statement, 'read')).every(Boolean);
+        const [isThere, ...same] = await database.run(statement, 'read');
+        if (!isThere) return all;
+        return new Set(changes.flatMap(({ column }, at) => (same[at] ? [] : column.key)));
       } catch (error) {
         // A value that the database does not accept is not stored either.
         const values = changes.map(({ value }) => value);
-        if (isDatabaseError(error) && refusal(error, values, resource.model)?.status === 400) return false;
+        if (isDatabaseError(error) && refusal(error, values, resource.model)?.status === 400) return all;
         throw error;
       }
     },
