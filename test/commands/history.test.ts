@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { createVitrine, type VitrineOptions } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { hashOf, keyIdOf } from '../../src/resources/history/seals.ts';
-import { eventually, request, useDatabase } from '../support.ts';
+import { createDatabase, eventually, request, useDatabase } from '../support.ts';
 import { metricsAddress } from '../support.ts';
 import type { Ended } from '../process/support.ts';
 import { run } from './support.ts';
@@ -283,6 +283,25 @@ describe('vitrine history', () => {
     assert.equal((await history(...all, '--file', file)).stdout, inDatabase.stdout);
     writeFileSync(file, stdout.replace(entry.before.sha256, entry.after.sha256));
     assert.match((await history(...all, '--file', file)).stdout, /^entry 60 of vitrine_history was changed/);
+  });
+
+  test('a column that is added while the service runs is sealed with the entries that have a value there', async (t) => {
+    const later = await createDatabase();
+    t.after(later.drop);
+    const service = await start({ databaseUrl: later.url, historyKey: own.secret });
+    const sealed = (count: number): Promise<unknown> =>
+      eventually(async () => (await later.sql`select from vitrine_seal`).count >= count, 'a checkpoint');
+    const entry = { door: 'api', action: 'create', model: 'note', record: '1' };
+    await later.sql`insert into vitrine_history ${later.sql(entry)}`;
+    await sealed(1);
+    await later.sql`alter table vitrine_history add column more text`;
+    await later.sql`insert into vitrine_history ${later.sql({ ...entry, more: 'x' })}`;
+    await sealed(2);
+    await service.close();
+    const { code, stdout } = await run(['history', 'verify', '--key', own.open], {
+      env: { DATABASE_URL: later.url },
+    });
+    assert.equal(code, 0, stdout);
   });
 
   test('several processes make one chain, with a key that can change, and a folder of witnesses', async (t) => {

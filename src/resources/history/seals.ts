@@ -207,6 +207,8 @@ export function startSealer({ database, models, seals, key, witness, report, sto
     const isNew = ({ name }: SealedTable): boolean => (marks.get(name) ?? 0n) > lastIn(content, name);
     const isDue = latest !== undefined && performance.now() - checkedAt >= CHECK_INTERVAL;
     if (!tables.some(isNew) && !isDue) return false;
+    // Another process may have added a column since.
+    tables = await database.run(existingTables(models), 'read');
     const stored = await database.run(lastSeal(seals), 'read');
     const wrong = await faultOf(stored);
     if (wrong !== '' && fault === '') {
