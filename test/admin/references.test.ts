@@ -507,6 +507,13 @@ describe('a text that is the key of one record and the name of another', () => {
     },
     { model: 'place', columns: { name: { type: 'string' } } },
     {
+      model: 'door',
+      columns: { floor: { type: 'string' }, nr: { type: 'string' } },
+      admin: { label: '{floor}-{nr}' },
+      primaryKey: { type: 'string', column: 'code' },
+    },
+    { model: 'lock', columns: { door: reference('door') } },
+    {
       model: 'booking',
       columns: {
         guest: { type: 'string' },
@@ -538,6 +545,19 @@ describe('a text that is the key of one record and the name of another', () => {
   });
   const stored = async (): Promise<unknown[]> =>
     (await rooms.service.sql`select room_id, place_id from booking order by id`).flatMap((row) => Object.values(row)); // prettier-ignore
+  test('is an error also where its name is made of several columns, in any case', async () => {
+    await rooms.service.sql`insert into door (code, floor, nr) values ('a-1', 'b', '2'), ('x', 'A', '1')`;
+    await rooms.service
+      .sql`insert into door (code, floor, nr) select 'd' || n, 'c', n::text from generate_series(1, 200) n`;
+    const refused = await rooms.ada.post('/admin/lock/-/add/', {
+      ...fieldsOf(await rooms.ada.get('/admin/lock/-/add/')),
+      ...{ door_id: 'a-1', door_id__key: '' },
+    });
+    assert.deepEqual(errorsIn(refused), {
+      door_id: 'May mean #a-1 (“b-2”) or #x (“A-1”): enter one of them.',
+    });
+  });
+
   const BOTH = 'May mean #2 (“3”) or #1 (“2”): enter one of them.';
 
   for (const field of ['room_id', 'place_id'])

@@ -256,6 +256,23 @@ describe('vitrine schema', () => {
     assert.equal(printed, renamed('phone', 'mobile') + renamed('room_id', 'chamber_id'));
   });
 
+  for (const formerly of [[['phone']], [['phone'], ['phone']], [undefined, ['phone']]])
+    test(`--diff prints a new name once that ${JSON.stringify(formerly)} resources of the table say`, async (t) => {
+      const printed = await diffOf(
+        t,
+        'create table person (id serial primary key, phone text)',
+        formerly.map((names, at) => ({
+          ...{
+            model: `person${at === 0 ? '' : at}`,
+            table: 'person',
+            ...(at > 0 && { methods: ['GET' as const] }),
+          },
+          columns: { mobile: { type: 'text', null: true, ...(names && { formerly: names }) } },
+        })),
+      );
+      assert.equal(printed, `${LOCK}\nalter table "person" rename column "phone" to "mobile";\n`);
+    });
+
   test('--diff names what the tables have and the registry does not', async (t) => {
     const tables = `create table shelf (id serial primary key, legacy text, "odd\n;name" text);
       create table book (id serial primary key, title text not null, extra text); create view seen as select 1 as a, 2 as b`;

@@ -3,11 +3,10 @@ import { Problem, type FieldErrors } from '../../errors.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { listItem } from '../../query/parse/filter-values.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
-import { isNamed, labelOrdering, type Found, type Named } from '../../resources/records/look-up.ts';
+import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import {
@@ -95,21 +94,6 @@ function namedAmong({ records, hasNext }: Found, text: string, isExact: boolean)
   return named.length > 0 || isExact || hasNext || records.length > 1 ? named : records;
 }
 
-/** The records that have one of these texts as their name: as the first column of their label, which may be a number. */
-async function namesakesOf(
-  context: AdminContext,
-  resource: AdminView,
-  texts: readonly string[],
-): Promise<readonly Named[]> {
-  const [first] = labelOrdering(resource);
-  if (!first?.column.type.operators.has('in')) return [];
-  const { column, name } = first;
-  const names = texts.filter((text) => column.type.parse(text, column).fault === undefined);
-  if (names.length === 0) return [];
-  const query = `${name}__in=${encodeURIComponent(names.map(listItem).join(','))}&limit=${MAX_COMPARED}`;
-  return (await context.browsing.labels(resource, { query, search: '' })).records;
-}
-
 /**
  * The records that each of the texts can mean: the one with this key, also written `#7`, and others with this name. Words that are
  * neither mean the only match of a search.
@@ -128,18 +112,18 @@ export async function recordsMeant(
   );
   const keyOf = (text: string): string | undefined =>
     [text, text.replace(/^#/, '')].find((one) => labels.has(one));
-  const namesakes = await namesakesOf(
-    context,
+  const namesakes = await browsing.labeled(
     resource,
-    texts.filter((text) => keyOf(text) !== undefined),
+    texts.filter((text) => keyOf(text) !== undefined && text.length <= LONGEST_WORDS),
   );
+  const names = await browsing.labelsOf(resource, new Set([...namesakes.values()].flat()));
   const found = new Map<string, readonly Named[]>();
   let words = 0;
   for (const text of texts) {
     const key = keyOf(text);
     if (key !== undefined) {
-      const others = namesakes.filter((one) => one.id !== key && isNamed(text)(one));
-      found.set(text, [{ id: key, label: labels.get(key) ?? '' }, ...others]);
+      const ids = [key, ...(namesakes.get(text) ?? []).filter((id) => id !== key)];
+      found.set(text, ids.map((id) => ({ id, label: names.get(id) ?? labels.get(id) ?? '' }))); // prettier-ignore
     } else if (text.trim() !== '' && text.length <= LONGEST_WORDS && (words += 1) <= maxWords) {
       const matches = await browsing.lookUp(resource, text, MAX_COMPARED);
       found.set(text, namedAmong(matches, text, mayBeKey(resource, text)));

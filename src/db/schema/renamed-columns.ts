@@ -14,7 +14,7 @@ export function leftOverFields(found: CatalogTable, definitions: readonly ModelD
   return found.columns.map(({ field }) => field).filter((field) => !served.includes(field));
 }
 
-/** What a column that the table lacks is called there, if that is a name that it had before. */
+/** What a column that the table lacks is called there, if that is a name that it had before, as any resource of the table says. */
 export function formerField(
   name: string,
   { columns }: ModelDefinition,
@@ -22,10 +22,16 @@ export function formerField(
   found: CatalogTable | undefined,
 ): string | undefined {
   const column = columns[name];
-  if (!column?.formerly || !found || !isTable(found)) return undefined;
-  if (found.columns.some(({ field }) => field === fieldOf(name, column))) return undefined;
-  const unused = leftOverFields(found, definitions);
-  return column.formerly.map((old) => jsonKeyOf(old, column)).find((field) => unused.includes(field));
+  if (!column || !found || !isTable(found)) return undefined;
+  const present = fieldOf(name, column);
+  if (found.columns.some(({ field }) => field === present)) return undefined;
+  const former = definitions
+    .filter((one) => tableOf(one) === found.name)
+    .flatMap((one) => Object.entries(one.columns))
+    .filter(([other, one]) => fieldOf(other, one) === present)
+    .flatMap(([, one]) => (one.formerly ?? []).map((old) => jsonKeyOf(old, one)));
+  const unused = former.length === 0 ? [] : leftOverFields(found, definitions);
+  return former.find((field) => unused.includes(field));
 }
 
 /** The change of a table that renames a column. */
@@ -39,14 +45,17 @@ interface Rename {
   readonly to: string;
 }
 
-export const renamesOf = (definitions: readonly ModelDefinition[], catalog: Catalog): Rename[] =>
-  definitions.flatMap((definition) => {
+/** Once for each column, however many resources say it. */
+export function renamesOf(definitions: readonly ModelDefinition[], catalog: Catalog): Rename[] {
+  const renames = definitions.flatMap((definition) => {
     const table = tableOf(definition);
     return Object.entries(definition.columns).flatMap(([name, column]) => {
       const from = formerField(name, definition, definitions, catalog.get(table));
       return from === undefined ? [] : [{ table, from, to: fieldOf(name, column) }];
     });
   });
+  return [...new Map(renames.map((one) => [`${one.table} ${one.from}`, one])).values()];
+}
 
 /** The catalog as it is once these columns have their new names, so that nothing else is missing because of them. */
 export function afterRenames(renames: readonly Rename[], catalog: Catalog): Catalog {

@@ -14,6 +14,7 @@ import {
   type Place,
 } from '../../query/statements/bulk-statements.ts';
 import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
+import { recordsByLabelStatement } from '../../query/labels/records-by-label.ts';
 import { labeledRecord, type LabeledRecordContents } from '../../query/labels/labeled-record-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/visible-history.ts';
@@ -168,6 +169,17 @@ export function createBrowsing(
     return new Map(pages.flatMap(({ records }) => records.map(({ id, label }) => [id, label] as const)));
   }
 
+  /** The keys of the records with each of these labels, ignoring case. */
+  async function labeled(
+    resource: AdminView,
+    names: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly string[]>> {
+    if (names.length === 0) return new Map();
+    const { model, label, visibility } = resource;
+    const found = await database.run(recordsByLabelStatement(model, label, names, visibility), 'read');
+    return new Map(found.map(({ index, ids }) => [names[index] ?? '', ids]));
+  }
+
   /**
    * One page of records. Long values are cut; in the history, those inside a change.
    * @throws Problem 400 that names each invalid parameter
@@ -203,6 +215,7 @@ export function createBrowsing(
     list,
     labels,
     labelsOf,
+    labeled,
     lookUp: createLookUp({ labels, count }),
     ...createSearch({ labels }),
     count,
