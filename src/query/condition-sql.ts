@@ -33,6 +33,17 @@ function patternText(column: Column, bare: Fragment): Fragment {
   return isTextual(column) ? bare : sql`${bare}::text`;
 }
 
+/** The text without the marks of its letters: `García` is `Garcia`. An index can serve it. */
+export const foldedText = (text: Fragment): Fragment =>
+  sql`regexp_replace(normalize(${text}, NFKD), ${raw(String.raw`'[\u0300-\u036f]'`)}, '', 'g')`;
+
+/** Whether a text with other letters than those of ASCII matches a folded pattern. Databases not in UTF-8 cannot normalize. */
+function matchFolded(column: Column, bare: Fragment, [pattern = '']: readonly string[]): Fragment {
+  const text = patternText(column, bare);
+  const isOther = sql`getdatabaseencoding() = 'UTF8' and octet_length(${text}) <> length(${text})`;
+  return sql`(${isOther} and ${foldedText(text)} ilike ${typed(pattern, { ...column, castType: 'text' })})`;
+}
+
 /**
  * Whether comparing two values reads each of them whole. For citext, PostgreSQL also copies them. Comparing a value of 1 MB with
  * 50 elements of an array takes a second, which PostgreSQL cannot cancel. It can cancel between the rows of a subselect.
@@ -154,8 +165,9 @@ export function conditionSql(where: ListPlan['where'][number]): Fragment {
   if ('rule' in where) return where.rule;
   if ('anyOf' in where)
     return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
-  const { alias, column, operator, values, negated } = where;
+  const { alias, column, operator, values, negated, isFolded } = where;
   const bare = reference(alias, column);
+  if (isFolded) return matchFolded(column, bare, values);
   const compared = column.parts ? compareRows : compare;
   const condition =
     operator === 'is' ? isState(column, bare, values) : compared(column, bare, operator, values);

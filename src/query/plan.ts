@@ -68,6 +68,8 @@ export interface Condition extends ResolvedColumn {
   readonly operator: Operator;
   readonly values: readonly string[];
   readonly negated: boolean;
+  /** For `ilike`: the text without the marks of its letters matches, and has any. */
+  readonly isFolded?: boolean;
 }
 
 /** True if one of its conditions is true: a search looks for a word in several columns. */
@@ -287,7 +289,10 @@ export const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '
 /** The LIKE pattern of all texts that contain this text. */
 export const containing = (text: string): string => `%${escapePattern(text)}%`;
 
-/** One condition for each word: a column contains it, or it is the record's key. */
+/** A text in the form of `foldedText`, before its letters become small. */
+const fold = (text: string): string => text.normalize('NFKD').replace(/[\u0300-\u036f]/g, '');
+
+/** One condition for each word: a column contains it, perhaps with other marks, or it is the record's key. */
 function planSearch({ words, paths }: Search, model: Model, visibility: Visibility, joins: Joins): AnyOf[] {
   if (words.length === 0) return [];
   const resolvedColumns = paths.flatMap((path) => {
@@ -297,9 +302,13 @@ function planSearch({ words, paths }: Search, model: Model, visibility: Visibili
   const key = model.primaryKey;
   return words.map((word) => {
     const id = key.type.parse(word, key);
-    const anyOf = resolvedColumns.map(({ alias, column }): Condition => {
-      const values = [containing(word)];
-      return { alias, column, operator: 'ilike', values, negated: false };
+    const folded = fold(word);
+    const isFolded = folded.trim() !== '' && folded.length <= 2 * word.length;
+    const anyOf = resolvedColumns.flatMap(({ alias, column }): Condition[] => {
+      const condition = { alias, column, operator: 'ilike', negated: false } as const;
+      const texts = isFolded ? [...new Set([word, folded])] : [word];
+      const plain = texts.map((text) => ({ ...condition, values: [containing(text)] }));
+      return isFolded ? [...plain, { ...condition, values: [containing(folded)], isFolded }] : plain;
     });
     if (id.fault === undefined)
       anyOf.push({ alias: ROOT, column: key, operator: 'eq', values: [id.value], negated: false });

@@ -67,6 +67,7 @@ const resources: readonly Resource[] = [
     columns: { stay: { type: 'foreignKey', references: 'stay', null: true } },
     admin: { list: ['stay', 'id'] },
   },
+  { model: 'marked', columns: { name: { type: 'string' } }, admin: { list: ['name'], search: ['name'] } },
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
 ] satisfies Resource[];
 
@@ -84,6 +85,8 @@ const service = useService(resources, {}, async () => {
   await service.sql`insert into trip default values`;
   await service.sql`insert into job (title, status, worker_id, team, place_id) values
     ('one', 'open', 1, 'ada', null), ('two', 'waiting', 1, null, 3), ('three', 'open', 2, 'ada', 3), ('four', 'done', null, null, 4)`;
+  await service.sql`insert into marked (name) values ('García'), ('GARCIA'), (${'Garci\u0301a'}), ('İstanbul'), ('Αθήνα'),
+    ('Nguyễn 100％'), ('한국'), ('Straße'), ('がくせい')`;
   ada = await logIn(service, 'ada');
 });
 
@@ -123,6 +126,48 @@ describe('the search', () => {
       assert.deepEqual(names(page), found);
       if (found.length === 0) assert.match(readable(page), /No matching records/);
     });
+
+  for (const [words, found] of [
+    ['garcia', ['García', 'GARCIA', 'Garci\u0301a']],
+    ['García', ['García', 'GARCIA', 'Garci\u0301a']],
+    ['istanbul', ['İstanbul']],
+    ['αθηνα', ['Αθήνα']],
+    ['nguyen', ['Nguyễn 100％']],
+    ['한', ['한국']],
+    ['%', ['Nguyễn 100％']],
+    ['_', []],
+    ['strasse', []],
+    ['straße', ['Straße']],
+    ['が', ['がくせい']],
+    ['\u0301', ['Garci\u0301a']],
+  ] as const)
+    test(`finds ${found.length} names by ${words}, with and without marks`, async () => {
+      assert.deepEqual(
+        names(await list(`?_search=${encodeURIComponent(words)}&ordering=id`, 'marked')),
+        found,
+      );
+    });
+
+  test('finds each text by each part of it, in any case', async () => {
+    const part = fc.constantFrom(...'aÉßİıſǅ한が％＿\\%_ñệΆ', 'e\u0301', 'ﬁ', '½', 'ش\u0651\u064E');
+    const text = fc.array(part, { minLength: 1, maxLength: 8 }).map((parts) => parts.join(''));
+    await fc.assert(
+      fc.asyncProperty(text, fc.nat(7), fc.nat(7), async (whole, from, to) => {
+        const [{ id } = { id: 0 }] = await service.sql<{ id: number }[]>`
+          insert into marked (name) values (${whole}) returning id`;
+        const word = [...whole]
+          .slice(Math.min(from, to), Math.max(from, to) + 1)
+          .join('')
+          .trim();
+        if (word === '') return;
+        const [before] = await service.sql`select from marked
+          where id = ${id} and name ilike ${`%${word.replace(/[\\%_]/g, '\\$&')}%`}`;
+        const page = await list(`?_search=${encodeURIComponent(word)}&id=${id}`, 'marked');
+        if (before) assert.equal(names(page).length, 1, JSON.stringify([whole, word]));
+      }),
+      { numRuns: 60 },
+    );
+  });
 
   test('keeps the filters and the order, and can be cleared', async () => {
     const page = await list('?_search=apple&author=1&ordering=-name&page=1');

@@ -122,7 +122,7 @@ const CELLS: readonly (readonly [column: keyof typeof columns, value: string, ce
   ...['https://cdn.example.com/a.png', 'http://localhost:9000/b?c'].map((one) => ['image', one, outer(one, `<img class="thumbnail" src="${one}" alt="Image" loading="lazy" referrerpolicy="no-referrer" />`)] as const),
   ...['https://cdn.example.com:444/a', 'https://example.com/a.png', 'https://cdn.example.com.evil.example/a', 'https://cdn.example.com@evil.example/a'].map((one) => ['image', one, outer(one, one)] as const),
   ...['/admin/note/-/export.csv', '/media/../api/note/', '/%61dmin/', '/.%2e/api/'].map((one) => ['image', one, one.includes('-') ? `<span class="whole">${one}</span>` : one] as const),
-  ...['/media/a.png', '/a?b=1#c', '/.//evil.example/a'].map((one) => ['image', one, outer(one, `<img class="thumbnail" src="${one}" alt="Image" loading="lazy" referrerpolicy="no-referrer" />`)] as const),
+  ...['/media/a.png', '/apiary/b.png', '/a?b=1#c', '/.//evil.example/a'].map((one) => ['image', one, outer(one, `<img class="thumbnail" src="${one}" alt="Image" loading="lazy" referrerpolicy="no-referrer" />`)] as const),
   ...['javascript:alert(1)', 'a.png', '//evil.example/a', '/\\evil.example/a', '\\\\evil.example', '/\t/evil.example/a'].map((one) => ['image', one, one.replace('\t', ' ')] as const),
   ['markdown', '**a** <b>'],
   ['code', 'if (a < b)\n  c()', '<code>if (a &lt; b) c()</code>'],

@@ -22,7 +22,9 @@ function isServed(path: string): boolean {
   const plain = pathname.replace(/%([0-7][0-9a-f])/gi, (_, code: string) =>
     String.fromCharCode(parseInt(code, 16)),
   );
-  return [withBasePath('/admin'), withBasePath('/api')].some((start) => plain.startsWith(start));
+  return [withBasePath('/admin'), withBasePath('/api')].some(
+    (start) => plain === start || plain.startsWith(`${start}/`),
+  );
 }
 
 /** The address of an image: of the web, or a path of the same origin. */
