@@ -1,6 +1,16 @@
 // Turns the conditions of a plan into SQL.
 import type { Operator } from '../db/types/column-type.ts';
-import { EMPTY, join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
+import {
+  compile,
+  EMPTY,
+  identifier,
+  join,
+  quotedTable,
+  raw,
+  sql,
+  valueList,
+  type Fragment,
+} from '../db/fragment.ts';
 import { reference, typed, type Column } from '../db/schema/model.ts';
 import { cast } from '../db/types/column-types.ts';
 import type { Condition, ListPlan } from './plan.ts';
@@ -36,6 +46,14 @@ function patternText(column: Column, bare: Fragment): Fragment {
 /** The text without the marks of its letters: `García` is `Garcia`. An index can serve it. */
 export const foldedText = (text: Fragment): Fragment =>
   sql`regexp_replace(normalize(${text}, NFKD), ${raw(String.raw`'[\u0300-\u036f]'`)}, '', 'g')`;
+
+/** The index that serves a search of a column: for its texts, and for these without marks. */
+export function searchIndex(table: string, field: string): string {
+  const name = identifier(field);
+  return compile(
+    sql`create index on ${raw(quotedTable(table))} using gin (${name} gin_trgm_ops, ${foldedText(name)} gin_trgm_ops)`,
+  ).text;
+}
 
 /** Whether a text with other letters than those of ASCII matches a folded pattern. Databases not in UTF-8 cannot normalize. */
 function matchFolded(column: Column, bare: Fragment, [pattern = '']: readonly string[]): Fragment {

@@ -341,7 +341,7 @@ describe('vitrine check', () => {
         'book has no index on its foreign key reader_id',
         'book: ordering title reads every row of a large table: no index begins with it',
         'book: admin.filters title reads every row of a large table: no index begins with it',
-        'book: admin.search title reads every row of a large table: no index supports substring search (pg_trgm)',
+        'book: admin.search title reads every row of a large table: no index supports substring search. With pg_trgm: create index on "book" using gin ("title" gin_trgm_ops, regexp_replace(normalize("title", NFKD), \'[\\u0300-\\u036f]\', \'\', \'g\') gin_trgm_ops)',
       ],
     );
     await sql

@@ -1,6 +1,7 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
 import { ANYONE, isForAdmins, isOpen, ofRole, ofRoleInArea, USER } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
+import { searchIndex } from '../../query/condition-sql.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
@@ -356,7 +357,12 @@ function speedWarnings({ resources, served, adminResources, schema, databaseInfo
     const adminResource = adminResources.get(name);
     if (!adminResource) continue;
     warn('admin.filters', slow(model, split(admin.filters ?? [])), 'begins with it');
-    warn('admin.search', slow(model, adminResource.search, true), 'supports substring search (pg_trgm)');
+    const searched = slow(model, adminResource.search, true);
+    const indexes = searched.map((path) => {
+      const end = follow(model, path.split('__'));
+      return end && searchIndex(end.model.table, end.column.field);
+    });
+    warn('admin.search', searched, `supports substring search. With pg_trgm: ${indexes.join('; ')}`);
   }
   return warnings;
 }

@@ -167,7 +167,7 @@ export interface DatabaseInfo {
     readonly rows: number;
     /** The role may change or delete rows: an UPDATE privilege on any column, DELETE or TRUNCATE. */
     readonly isChangeable: boolean;
-    /** Columns with an index for substring search (pg_trgm). */
+    /** Columns with indexes for substring search (pg_trgm), with and without the marks of letters. */
     readonly searchable: readonly string[];
     /** Sequences that column defaults use (serial), quoted. */
     readonly sequences: readonly string[];
@@ -198,7 +198,9 @@ select json_build_object(
       cross join lateral unnest(i.indkey::int2[], i.indclass::oid[]) as k(attnum, class)
       join pg_opclass o on o.oid = k.class and o.opcname like '%trgm%'
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-      where i.indrelid = c.oid and i.indpred is null),
+      where i.indrelid = c.oid and i.indpred is null and exists (
+        select from pg_index e where e.indrelid = c.oid and e.indpred is null
+          and pg_get_indexdef(e.indexrelid) ilike '%normalize(%' || a.attname || '%trgm%')),
     'typeSchemas', (
       select coalesce(json_agg(distinct y.nspname), '[]')
       from pg_attribute a
